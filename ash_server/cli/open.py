@@ -160,6 +160,8 @@ def _write_page(write: Callable[[str], object], page: ExportedPage, loaded: InMe
     write(join_events(loaded.events))
     write(page.between)
     write(escape_script(_with_cost(loaded).model_dump_json()))
+    write(page.middle)
+    write(escape_script(loaded.changes.json()))
     write(page.end)
 
 

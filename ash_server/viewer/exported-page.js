@@ -1,8 +1,11 @@
 /** The exported page: its events are inlined, and it makes no requests. */
 import { parseJson } from "./lib/json-view.js";
+import { ChangesPanel } from "./session/changes-panel.js";
+import { changesOfTurn } from "./session/changes.js";
 import { findElement, placeFromUrl } from "./session/permalinks.js";
 import { SessionHeader, sessionTitle } from "./session/session-header.js";
 import { SessionView } from "./session/session-view.js";
+import { TurnChanges } from "./session/turn-changes.js";
 
 function readJson(id) {
   return parseJson(document.getElementById(id)?.textContent ?? "null");
@@ -15,16 +18,45 @@ function goToHash(view) {
   if (element) view.present(element);
 }
 
+/** Go to a call, and open it. */
+function goToCall({ sequence }) {
+  const element = findElement(view.renderer, { at: sequence });
+  if (!element) return;
+  view.visit(element);
+  if (element instanceof HTMLDetailsElement) element.open = true;
+}
+
+/** Show the changes of the turns, again after each painting. */
+class ExportedView extends SessionView {
+  /** @type {TurnChanges | undefined} */
+  turnChanges;
+
+  onPaint() {
+    super.onPaint();
+    this.turnChanges?.update();
+  }
+}
+
 const session = readJson("session");
-const view = new SessionView({ addressOf: ({ event }) => `#e-${encodeURIComponent(event.id)}` });
+const { plan, report } = readJson("changes") ?? {};
+const view = new ExportedView({ addressOf: ({ event }) => `#e-${encodeURIComponent(event.id)}` });
+const nothing = { files: [], turns: [], commands: [], filesChanged: 0, notCounted: 0 };
+const load = async (turn) => (turn === undefined ? (report ?? nothing) : changesOfTurn(report, turn));
+const changes = new ChangesPanel(load, goToCall);
+changes.plan = plan;
 const header = new SessionHeader({ hasList: false });
 header.show(session, {
   summary: readJson("summary"),
+  plan,
+  onChanges: report && (() => changes.open()),
+  onPlan: () => changes.open({ isPlan: true }),
   onError: () => view.goToCountedError(),
   onUnrecognised: () => view.visitUnrecognised(),
 });
-view.build({ header: header.element }).setTitle(sessionTitle(session));
+view.build({ header: header.element, panels: [changes] }).setTitle(sessionTitle(session));
 view.renderer.replayEvents(readJson("events"));
+view.turnChanges = new TurnChanges(view.renderer, (turn) => changes.open({ turn }));
+if (report) view.turnChanges.show(report);
 header.setFirstPrompt(view.firstPrompt());
 addEventListener("popstate", () => goToHash(view));
 goToHash(view);

@@ -10,6 +10,7 @@ import { loadUsage } from "./lib/session-usage.js";
 import { AnswerUsage } from "./session/answer-usage.js";
 import { findError } from "./session/errors.js";
 import { ChangesPanel } from "./session/changes-panel.js";
+import { TurnChanges } from "./session/turn-changes.js";
 import { ConnectionNotice } from "./session/connection-notice.js";
 import { EventPages } from "./session/event-pages.js";
 import { EventStream } from "./session/event-stream.js";
@@ -53,6 +54,7 @@ class SessionPage extends SessionView {
     onError: () => this.goToCountedError(),
     onUnrecognised: () => this.tryTo(() => this.goToUnrecognised()),
     onChanges: () => this.changes.open(),
+    onPlan: () => this.changes.open({ isPlan: true }),
   };
   /** The address of the call that started this session. @type {string | undefined} */
   startHref;
@@ -104,7 +106,9 @@ class SessionPage extends SessionView {
       onEnd: () => this.onEnd(),
       toEnd: () => this.toEnd(),
     });
-    this.changes = new ChangesPanel(`${api}/changes`, (place) => this.tryTo(() => this.go(place, { isNew: true })));
+    const load = (turn, signal) => getJson(withQuery(`${api}/changes`, { turn }), { signal });
+    this.changes = new ChangesPanel(load, (edit) => this.tryTo(() => this.goToCall(edit)));
+    this.turnChanges = new TurnChanges(this.renderer, (turn) => this.changes.open({ turn }));
     this.marks = new HitMarks();
     this.search = new SessionSearch({
       address: `${api}/search`,
@@ -197,15 +201,19 @@ class SessionPage extends SessionView {
   async describeMore() {
     const { session } = this;
     const optional = (request) => request.catch(() => undefined);
-    const [summary, usage, counts, parent, original, children] = await Promise.all([
+    const [summary, usage, counts, parent, original, children, facts, changes] = await Promise.all([
       optional(getJson(`${this.api}/projections/session-summary`)),
       optional(loadUsage(session.id)),
       optional(getJson(`${this.api}/item-counts`)),
       session.parentId && optional(getJson(`/api/sessions/${session.parentId}`)),
       session.copyOf && optional(getJson(`/api/sessions/${session.copyOf}`)),
       optional(getJson(withQuery("/api/sessions", { parentId: session.id, limit: 200 }))),
+      optional(getJson(`${this.api}/facts`)),
+      session.filesChanged > 0 && optional(getJson(withQuery(`${this.api}/changes`, { diffs: false }))),
     ]);
-    this.facts = { ...this.facts, summary, usage: usage?.answers ? usage : undefined };
+    this.changes.plan = facts?.plan;
+    this.facts = { ...this.facts, summary, usage: usage?.answers ? usage : undefined, plan: facts?.plan };
+    if (changes) this.autoScroll.paint(() => this.turnChanges.show(changes));
     if (counts) this.filters.setTotals({ ...counts, errors: this.session.errorCount });
     this.header.show(this.session, this.facts);
     const { parentId: id, copiedMessages } = session;
@@ -399,6 +407,15 @@ class SessionPage extends SessionView {
     this.present(element, options);
   }
 
+  /** Go to a call, loading it if needed, and open it. Messages may contain several calls. */
+  async goToCall({ sequence }) {
+    await this.go({ at: sequence }, { isNew: true });
+    const element = findElement(this.renderer, { at: sequence });
+    if (!element) return;
+    history.replaceState(history.state, "", placeUrl(this.path, placeOf(this.itemOf(element))));
+    if (element instanceof HTMLDetailsElement) element.open = true;
+  }
+
   /** The sequence of the first event on the screen. */
   position() {
     const [first] = itemsInView(this.log);
@@ -545,6 +562,7 @@ class SessionPage extends SessionView {
     this.live.update();
     this.marks.update();
     this.usage.update();
+    this.turnChanges.update();
     this.pagination.update();
     this.outline.older.hidden = !this.pages.hasOlder;
     this.outline.newer.hidden = !this.pages.hasNewer;

@@ -16,12 +16,13 @@ from ash_server.redaction import redact_json
 from ash_server.store import Store
 from ash_server.store.conversation.redacted_rows import redact_event, redact_session
 from ash_server.store.log.events import StoredEvent
+from ash_server.transfer.exporting.page_changes import PageChanges
 from ash_server.viewer import BUNDLED_STYLE, Viewer, bundled_script, viewer
 from ash_shared.model.session import Session
 
 ENTRY = "exported-page.js"
 
-_PLACEHOLDERS = re.compile(r"\$events|\$summary")
+_PLACEHOLDERS = re.compile(r"\$events|\$summary|\$changes")
 _SEPARATOR = ",\n"
 _MAX_PAGE_EVENTS, _MAX_PAGE_BYTES = 500, 1024 * 1024
 _SCRIPT_ESCAPES = (("<", r"\u003c"), ("\u2028", r"\u2028"), ("\u2029", r"\u2029"))
@@ -38,10 +39,12 @@ class PageParts(NamedTuple):
 
 
 class ExportedPage(NamedTuple):
-    """The page without its data: events separated by commas follow `head`, the summary follows `between`."""
+    """The page without its data: events separated by commas follow `head`, the summary follows `between`, and the
+    changes follow `middle`."""
 
     head: str
     between: str
+    middle: str
     end: str
 
 
@@ -75,7 +78,7 @@ def escape_script(document: str) -> str:
 
 async def write_html(store: Store, session: Session, *, redacts: bool = False) -> AsyncGenerator[bytes, None]:
     """Yield the page with a stored session's events, holding no connection between two pages of events."""
-    page = build_page(redact_session(session) if redacts else session)
+    page, changes = build_page(redact_session(session) if redacts else session), PageChanges(session)
     yield page.head.encode()
     separator = ""
     reader = store.conversation
@@ -83,16 +86,17 @@ async def write_html(store: Store, session: Session, *, redacts: bool = False) -
         reader.stream_event_pages(session.id, limit=_MAX_PAGE_EVENTS, max_bytes=_MAX_PAGE_BYTES)
     ) as pages:
         async for events in pages:
-            yield (separator + await _join(events, redacts=redacts)).encode()
+            yield (separator + await _join(events, changes, redacts=redacts)).encode()
             separator = _SEPARATOR
-    yield (page.between + await _summary_json(store, session, redacts=redacts) + page.end).encode()
+    yield (page.between + await _summary_json(store, session, redacts=redacts) + page.middle).encode()
+    yield (await _changes_json(changes) + page.end).encode()
 
 
 async def write_shared_html(
     store: Store, session: Session, select: Callable[[StoredEvent], bool], *, redacts: bool
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the page with some events of a session, without a summary of the session."""
-    page = build_page(redact_session(session) if redacts else session)
+    """Yield the page with some events of a session and their changes, without a summary of the session."""
+    page, changes = build_page(redact_session(session) if redacts else session), PageChanges(session)
     yield page.head.encode()
     separator = ""
     async with aclosing(
@@ -100,14 +104,21 @@ async def write_shared_html(
     ) as pages:
         async for events in pages:
             selected = [event for event in events if select(event)]
-            yield (separator + await _join(selected, redacts=redacts)).encode() if selected else b""
+            yield (separator + await _join(selected, changes, redacts=redacts)).encode() if selected else b""
             separator = _SEPARATOR if selected else separator
-    yield (page.between + "null" + page.end).encode()
+    yield (page.between + "null" + page.middle).encode()
+    yield (await _changes_json(changes) + page.end).encode()
 
 
-async def _join(events: Sequence[StoredEvent], *, redacts: bool) -> str:
+async def _join(events: Sequence[StoredEvent], changes: PageChanges, *, redacts: bool) -> str:
+    """Return the events as JSON, and add their changes."""
     shown = await asyncio.to_thread(lambda: list(map(redact_event, events))) if redacts else events
+    await asyncio.to_thread(changes.add, shown)
     return join_events(event.wire() for event in shown)
+
+
+async def _changes_json(changes: PageChanges) -> str:
+    return escape_script(await asyncio.to_thread(changes.json))
 
 
 async def _summary_json(store: Store, session: Session, *, redacts: bool) -> str:

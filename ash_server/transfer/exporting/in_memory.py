@@ -13,6 +13,7 @@ from ash_server.store.prepare import line_id, prepare_message
 from ash_server.store.session_facts import RecordFacts, collect_facts, to_milliseconds
 from ash_server.store.sessions import session_id_for
 from ash_server.store.usage.answers import AnswerUsages
+from ash_server.transfer.exporting.page_changes import PageChanges
 from ash_server.transfer.importing.lines import FileLine
 from ash_server.transfer.importing.parents import line_bytes, read_head
 from ash_server.transfer.importing.result import ImportResult, LineProblem, decode_line
@@ -30,6 +31,7 @@ class InMemorySession(NamedTuple):
     events: list[str]
     """In wire form, without superseded chunks, and with the ids that they have in the store."""
     summary: SessionSummary
+    changes: PageChanges
     answers: AnswerUsages
     result: ImportResult
 
@@ -69,7 +71,10 @@ def load_in_memory(path: Path, name: str, source: str | None = None) -> InMemory
         copied_messages=copied,
         is_subagent=True,
     )
-    return InMemorySession(session, list(_collapsed(written)), summary, derived.answers, result)
+    stored, changes = list(_collapsed(written)), PageChanges(session)
+    changes.add(stored)
+    shown = [event.wire() for event in stored]
+    return InMemorySession(session, shown, summary, changes, derived.answers, result)
 
 
 def _decode_lines(lines: Iterable[FileLine], result: ImportResult) -> Iterator[tuple[FileLine, str]]:
@@ -83,14 +88,14 @@ def _decode_lines(lines: Iterable[FileLine], result: ImportResult) -> Iterator[t
             yield line, text
 
 
-def _collapsed(written: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the events in wire form, without chunks that are followed by their complete event."""
+def _collapsed(written: Mapping[str, Any]) -> Iterator[StoredEvent]:
+    """Yield the events, without chunks that are followed by their complete event."""
     columns = ("types", "message_sequences", "stored_jsons", "chunk_groups")
     rows = list(enumerate(zip(*(written[name] for name in columns), strict=True), 1))
     complete = {piece: sequence for sequence, (type, _, _, piece) in rows if type not in CHUNKS}
     for sequence, (type, message_sequence, content, piece) in rows:
         if type not in CHUNKS or piece is None or complete.get(piece, 0) < sequence:
-            yield StoredEvent(sequence, type, message_sequence, content.encode()).wire()
+            yield StoredEvent(sequence, type, message_sequence, content.encode())
 
 
 def _event_counts(written: Mapping[str, Any]) -> dict[str, int]:

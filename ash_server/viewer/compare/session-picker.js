@@ -10,7 +10,7 @@ import { titleOf } from "./comparison-view.js";
 const LIMIT = 20;
 const TYPING_DELAY_MS = 200;
 
-/** A list of sessions to compare a session with: first its original, and those of its project. */
+/** A list of sessions to compare a session with: its original, and sessions of its project. */
 export class SessionPicker {
   /** @type {any} */
   chosen;

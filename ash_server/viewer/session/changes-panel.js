@@ -1,47 +1,113 @@
-import { getJson, isAborted, messageOf } from "../lib/api.js";
+import { isAborted, messageOf } from "../lib/api.js";
+import { copyText } from "../lib/clipboard.js";
 import { unifiedDiff } from "../lib/diff-view.js";
 import { button, el } from "../lib/dom.js";
 import { markHidden } from "../lib/hidden-characters.js";
 import { formatNumber, pluralize } from "../lib/number-format.js";
 import { clockTime } from "../lib/time-format.js";
+import { lineCounts, patchOf } from "./changes.js";
 import { SidePanel } from "./side-panel.js";
+import { planList, planText } from "./plan.js";
 
-/** A panel with the files that the session changed, their differences and edits. */
+/** Panels at this width cover the item that an edit leads to. */
+const NARROW = "(max-width: 40rem)";
+
+const COPY = "Copy patch";
+
+/** A panel with the files that the session or one turn changed, their differences and edits, and the last plan. */
 export class ChangesPanel extends SidePanel {
+  /** @type {any} */
+  plan;
+  /** The report that is shown. @type {any} */
+  report;
+  /** The turn that is shown. @type {number | undefined} */
+  turn;
+
   /**
-   * @param {string} address of the changes
-   * @param {(place: import("./permalinks.js").Place) => any} onVisit
+   * @param {(turn: number | undefined, signal: AbortSignal) => Promise<any>} load the report of the session or of a turn
+   * @param {(edit: any) => any} onVisit
    */
-  constructor(address, onVisit) {
+  constructor(load, onVisit) {
     super("changes", "Changed files");
-    this.address = address;
+    this.load = load;
     this.onVisit = onVisit;
-    this.title.textContent = "Changed files";
+    this.copy = button({}, COPY, () => this.copyPatch());
+    this.unfold = button({}, "Open all", () => this.openAll());
+    this.whole = button({}, "All turns", () => this.open());
   }
 
-  async open() {
+  /**
+   * Show the changes of the session, or of a turn.
+   *
+   * @param {{turn?: number, isPlan?: boolean}} [part] `isPlan`: go to the plan
+   */
+  async open({ turn, isPlan = false } = {}) {
     const signal = this.nextSignal();
-    this.reveal();
+    this.turn = turn;
+    this.setTitle(this.plan && turn === undefined ? "Plan and changed files" : "Changed files");
+    if (!this.isOpen) this.reveal();
     this.focus();
     try {
-      this.show(await getJson(this.address, { signal }));
+      this.show(await this.load(turn, signal), isPlan);
     } catch (problem) {
-      if (!isAborted(problem)) this.body.replaceChildren(el("p", {}, messageOf(problem)));
+      if (!isAborted(problem)) this.showProblem(messageOf(problem));
     }
   }
 
-  show({ files, commands, notCounted, ...totals }) {
-    const facts = [
-      pluralize(totals.filesChanged, "file"),
+  setTitle(text) {
+    this.title.textContent = text;
+    this.element.setAttribute("aria-label", text);
+  }
+
+  showProblem(message) {
+    const parts = [this.planDetails(true), el("p", { role: "alert" }, message)];
+    this.facts.replaceChildren();
+    this.body.replaceChildren(...parts.filter((part) => part instanceof Element));
+  }
+
+  show(report, isPlan) {
+    this.report = report;
+    this.copy.textContent = COPY;
+    const { files, commands } = report;
+    this.facts.replaceChildren(...this.factsOf(report));
+    const parts = [
+      this.planDetails(isPlan || !files.length),
+      ...files.map((file) => this.fileDetails(file)),
+      !files.length && el("p", { class: "changed-none" }, "No tool reported a changed file."),
+      commands.length > 0 && this.commandList(commands),
+    ];
+    this.body.replaceChildren(...parts.filter((part) => part instanceof Element));
+    this.body.scrollTop = 0;
+  }
+
+  factsOf({ filesChanged, notCounted, files, ...totals }) {
+    const texts = [
+      this.turn !== undefined && (this.turn > 0 ? `Turn ${formatNumber(this.turn)}` : "Before the first turn"),
+      pluralize(filesChanged, "file"),
       lineCounts(totals),
       notCounted > 0 && `${pluralize(notCounted, "edit")} not counted`,
     ];
-    this.facts.replaceChildren(facts.filter(Boolean).join(" · "));
-    this.body.replaceChildren(
-      ...files.map((file) => this.fileDetails(file)),
-      ...(commands.length ? [this.commandList(commands)] : []),
-    );
-    this.body.scrollTop = 0;
+    const controls = [
+      this.turn !== undefined && this.whole,
+      files.length > 0 && this.unfold,
+      filesChanged > 0 && this.copy,
+    ];
+    const shown = controls.filter((part) => part instanceof Element);
+    return [texts.filter(Boolean).join(" · "), el("span", { class: "changed-controls" }, ...shown)];
+  }
+
+  async copyPatch() {
+    this.copy.textContent = (await copyText(patchOf(this.report))) ? "Copied" : "Not copied";
+  }
+
+  openAll() {
+    this.body.querySelectorAll("details").forEach((each) => (each.open = true));
+  }
+
+  planDetails(isOpen) {
+    if (!this.plan || this.turn !== undefined) return undefined;
+    const summary = el("summary", {}, el("span", { class: "changed-plan-name" }, "Plan"), planText(this.plan));
+    return el("details", { class: "changed-plan", open: isOpen }, summary, planList(this.plan));
   }
 
   /** A file; its difference is built when it is opened. */
@@ -64,33 +130,27 @@ export class ChangesPanel extends SidePanel {
   }
 
   commandList(commands) {
-    const lines = commands.map((call) => el("li", {}, ...this.callLine(call), el("code", {}, call.command)));
+    const lines = commands.map((call) => el("li", {}, ...this.callLine(call), el("code", {}, ...markHidden(call.command))));
     const summary = el("summary", {}, `${pluralize(commands.length, "command")} that may have changed files`);
     return el("details", { class: "changed-commands" }, summary, el("ol", { class: "changed-edits" }, ...lines));
   }
 
   /** A link to the call, with its turn, time and outcome. */
-  callLine({ turn, sequence, messageSequence, tool, at, outcome, isRetracted, ...lines }) {
-    const place = messageSequence === undefined ? { at: sequence } : { message: messageSequence };
+  callLine(call) {
+    const { turn, tool, at, outcome, isRetracted, ...lines } = call;
     const label = `${turn > 0 ? `Turn ${formatNumber(turn)} · ` : ""}${tool}`;
     const state = [outcome !== "ok" && outcome, isRetracted && "retracted"].filter(Boolean).join(", ");
     return [
-      button({ class: "changed-call" }, label, () => this.onVisit(place)),
+      button({ class: "changed-call" }, label, () => this.visit(call)),
       ...(at === undefined ? [] : [" ", clockTime(Date.parse(at))]),
       ...(state ? [" ", el("span", { class: "changed-state", "data-outcome": outcome }, state)] : []),
       " ",
       lineCounts(lines),
     ];
   }
-}
 
-/**
- * "+12 −3"; empty if nothing is known.
- *
- * @param {{added?: number, removed?: number, isLowerBound?: boolean}} lines
- */
-export function lineCounts({ added = 0, removed = 0, isLowerBound }) {
-  const parts = [added > 0 && `+${formatNumber(added)}`, removed > 0 && `−${formatNumber(removed)}`];
-  const text = parts.filter(Boolean).join(" ");
-  return text && isLowerBound ? `${text} or more` : text;
+  visit(call) {
+    if (matchMedia(NARROW).matches) this.close();
+    return this.onVisit(call);
+  }
 }

@@ -129,11 +129,11 @@ class SessionComparison(_Comparison):
     common: Omittable[CommonBeginning] = ABSENT
     """Absent unless a session is a copy or a fork of the other, or both are of the same one."""
     facts: list[ComparedFact]
-    """Tokens and costs include those of subagents. Those of copied messages count only in the original."""
+    """Tokens and costs include subagents. The usage of copied messages counts only in the original."""
     tools: list[ComparedTool]
     """Most used first."""
     files: list[ComparedFile]
-    """Files that both changed come first, then those of `a`, then those of `b`."""
+    """Files that both changed come first, then files that only `a` changed."""
     more_files: bool = False
     """True if a session changed more files than are compared."""
     prompts: list[PromptPair]

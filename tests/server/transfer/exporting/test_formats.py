@@ -24,8 +24,8 @@ from ash_server.store.conversation.projection_inputs import read_summary
 from ash_server.store.log.events import append_events, get_events_since
 from ash_server.store.session_rows import get_session
 from ash_server.store.sessions import create_session, update_session
-from ash_server.transfer.exporting import html
-from ash_server.transfer.exporting.html import ENTRY, escape_script, frame, write_html
+from ash_server.transfer.exporting import html, page_changes
+from ash_server.transfer.exporting.html import ENTRY, escape_script, frame, write_html, write_shared_html
 from ash_server.transfer.exporting.in_memory import load_in_memory
 from ash_server.transfer.exporting.markdown import MarkdownWriter, write_markdown
 from ash_server.transfer.exporting.markdown_escaping import embed_markdown
@@ -36,6 +36,8 @@ from ash_shared import transform_messages
 from ash_shared.model.event_types import CHUNKS
 from ash_shared.model.message import StandardMessage
 from ash_shared.model.session import Session
+from tests.server.edited_session import edited_lines
+from tests.shared.records import claude
 from tests.waiting import until
 
 SERVER = Path(str(files("ash_server")))
@@ -416,7 +418,7 @@ async def test_html_page_is_self_contained(
     page = Parsed("".join(await page_of(store, stored)))
     events = await get_events_since(connection, stored.id, 0, limit=1000, collapse=True)
 
-    assert sorted(page.texts) == ["events", "script", "session", "style", "summary", "title"]
+    assert sorted(page.texts) == ["changes", "events", "script", "session", "style", "summary", "title"]
     assert json.loads(page.texts["events"]) == [json.loads(event.wire()) for event in events]
     assert Session.model_validate_json(page.texts["session"]) == stored
     assert page.texts["title"] == "Tide clock an hour late after the change to summer time · Ash"
@@ -469,14 +471,54 @@ async def test_hostile_texts_cannot_leave_their_element(
 
     page = Parsed("".join(await page_of(store, named)))
 
-    assert sorted(page.texts) == ["events", "script", "session", "style", "summary", "title"]
+    assert sorted(page.texts) == ["changes", "events", "script", "session", "style", "summary", "title"]
     assert json.loads(page.texts["events"])[-1]["payload"] == {"text": HOSTILE}
     assert json.loads(page.texts["session"])["metadata"][HOSTILE] == HOSTILE
     assert page.texts["title"] == f"{HOSTILE} · Ash"
     assert page.policy == frame().policy
     assert json.loads(page.texts["summary"])["lastText"] == " ".join(HOSTILE.split())
-    texts = "".join(page.texts[name] for name in ("events", "session", "summary"))
+    texts = "".join(page.texts[name] for name in ("changes", "events", "session", "summary"))
     assert not {"<", "\u2028", "\u2029"} & {*texts}
+
+
+TOKEN = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0dF3gH6"
+PLANNED = json.dumps(
+    claude.assistant(claude.call("p", "TodoWrite", todos=[{"content": TOKEN, "status": "pending"}]), uuid="p")
+)
+
+
+async def test_pages_have_the_changes_and_the_plan_of_their_events(store: Store) -> None:
+    """A page of some events has no other changes; a redacted one shows no secret."""
+    session = await store.sessions.create()
+    await store.messages.append(session.id, [*edited_lines(TOKEN), PLANNED])
+    session = await store.sessions.get(session.id)
+    whole, redacted, shared = [
+        Parsed("".join([piece.decode() async for piece in page])).texts["changes"]
+        for page in (
+            write_html(store, session),
+            write_html(store, session, redacts=True),
+            write_shared_html(store, session, lambda event: (event.message_sequence or 0) < 8, redacts=False),
+        )
+    ]
+    report = await store.conversation.read_changes(session.id)
+
+    assert json.loads(whole)["report"] == report.model_dump(mode="json")
+    assert json.loads(whole)["plan"] == {"items": [{"text": TOKEN, "state": "open"}]}
+    assert TOKEN not in redacted
+    assert json.loads(redacted)["plan"]["items"] == [{"text": "[redacted: github token]", "state": "open"}]
+    assert [turn["turn"] for turn in json.loads(shared)["report"]["turns"]] == [1]
+    assert "plan" not in json.loads(shared)
+
+
+async def test_page_with_too_many_changes_has_only_the_plan(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await store.sessions.create()
+    await store.messages.append(session.id, [*edited_lines(), PLANNED])
+    monkeypatch.setattr(page_changes, "MAX_CHARACTERS", 1000)
+    page = Parsed("".join(await page_of(store, await store.sessions.get(session.id))))
+
+    assert json.loads(page.texts["changes"]).keys() == {"plan"}
 
 
 async def test_html_page_of_a_session_too_large_for_a_summary(
@@ -498,7 +540,7 @@ async def test_html_page_reads_events_in_pages(
     pages = await page_of(store, stored)
 
     events = await get_events_since(connection, stored.id, 0, limit=1000, collapse=True)
-    assert len(pages) == 2 + -(-len(events) // 3)
+    assert len(pages) == 3 + -(-len(events) // 3)
     assert json.loads(Parsed("".join(pages)).texts["events"]) == json.loads(
         Parsed("".join(whole)).texts["events"]
     )
