@@ -68,6 +68,7 @@ COMMANDS = {
     "serve": ("serve", "Start the server."),
     "projects": ("projects", "List projects, newest activity first."),
     "sessions": ("sessions", "List sessions, newest activity first."),
+    "service": ("service.command", "Run `ash watch` as a service of this user."),
     "share": (
         "share",
         "Print a link that shows a session without a key, up to its present end and redacted.",
@@ -86,7 +87,7 @@ COMMANDS = {
 
 COMMAND_GROUPS = {
     "Begin": ("demo", "import", "open"),
-    "Store": ("watch", "push", "hooks", "ingest", "replay"),
+    "Store": ("watch", "service", "push", "hooks", "ingest", "replay"),
     "Read": (
         *("sessions", "projects", "search", "messages", "events", "tail", "facts", "changes"),
         *("compare", "blame", "parse", "export", "mcp"),

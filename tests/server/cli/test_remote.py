@@ -440,6 +440,10 @@ STORES = {
 NAMES = {"events show": "events"}
 OTHERS = {
     "hooks install": ("hooks that import into the local store", "hooks that push to the server"),
+    "service install": (
+        "a service that stores in the local store",
+        "a service that pushes to the server",
+    ),
     "watch": ("the local store", "the server; with `--local`, the local store"),
 }
 

@@ -1,0 +1,1 @@
+"""`ash service`: run `ash watch` as a service of the user."""
