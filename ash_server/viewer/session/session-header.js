@@ -2,7 +2,7 @@ import { withQuery } from "../lib/api.js";
 import { compareAddress } from "../lib/compare-address.js";
 import { costHint, costText, subagentsText } from "../lib/cost-text.js";
 import { button, el } from "../lib/dom.js";
-import { markHidden } from "../lib/hidden-characters.js";
+import { markHidden, nameHidden } from "../lib/hidden-characters.js";
 import { formatCacheUsage, formatNumber, formatShort, pluralize } from "../lib/number-format.js";
 import { markdown } from "../lib/markdown.js";
 import { placeFacts } from "../lib/session-facts.js";
@@ -44,7 +44,7 @@ export class SessionHeader {
     this.hideRepeatedTitle();
     const title = sessionTitle(session);
     this.title.replaceChildren(...markHidden(title, "prose"));
-    this.title.title = session.title ?? session.externalId ?? "";
+    this.title.title = nameHidden(session.title ?? session.externalId ?? "");
     this.title.toggleAttribute("data-long", title.length > LONG_TITLE_LENGTH);
     /** @type {any[]} */
     const facts = [
