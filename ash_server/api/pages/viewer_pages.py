@@ -135,7 +135,6 @@ def handle_unknown_path(request: AnyRequest, error: NotFoundException) -> Respon
 
 
 _MISSING: Mapping[str, tuple[str, str]] = {
-    "session_not_found": ("Session not found", "It may have been deleted, or the address is not complete."),
     "not_found": ("Page not found", "Ash has no page with this address."),
 }
 """Titles and details by code, where those of the API are about requests."""

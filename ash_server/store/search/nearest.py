@@ -1,7 +1,8 @@
 """The nearest stored words to a word that nothing contains.
 
-The index lists no words, but answers at once which of some words it has. So all words at one edit are looked up, and
-then the words with the same beginning in some events, at two edits. Functions take a connection in autocommit mode
+The index lists no words, but answers at once which of some words it has, unless these are frequent. So the words at one
+edit are looked up in some events, which have the frequent words, and then in the index; then the words with the same
+beginning, at two edits. Functions take a connection in autocommit mode
 (`connections.pool.open_pool`).
 """
 
@@ -19,7 +20,9 @@ _MIN_CHARACTERS_FOR_TWO_EDITS, _BEGINNING = 6, 4
 _MAX_WORDS = 4
 _MAX_ROWS, _MAX_READ = 200, 1000
 """Rows of the index that are read, and their words."""
-_TIMEOUT_MS = 300
+_ANY_ROW = "!' '"
+_TIMEOUT_MS = 200
+"""For each statement."""
 
 _ALPHABETS = ("abcdefghijklmnopqrstuvwxyz", "αβγδεζηθικλμνξοπρστυφχψω", "абвгдежзиклмнопрстуфхцчшщъыьэюяіє")
 _DIGITS = frozenset("0123456789")
@@ -32,19 +35,10 @@ async def suggest_queries(
 ) -> list[str]:
     """Return the query with the nearest stored words in place of its words that no event contains, the best first.
 
-    `condition` and `params` select the rows to look at. Return nothing if that takes too long.
+    `condition` and `params` select the rows to look at.
     """
-    try:
-        async with conn.transaction():
-            await conn.execute(SQL.set_timeout, [f"{_TIMEOUT_MS}ms"])
-            return await _suggest(conn, q, condition, params)
-    except errors.QueryCanceled:
-        return []
-
-
-async def _suggest(conn: AsyncConnection, q: str, condition: Sql, params: Mapping[str, Any]) -> list[str]:
     words = single_words(q)[:_MAX_WORDS]
-    missing = [each for each in words if not await _is_stored(conn, each.word, condition, params)]
+    missing = [each for each in words if await _is_missing(conn, each.word, condition, params)]
     nearest = [(each, await _nearest_words(conn, each.word, condition, params)) for each in missing]
     if not nearest or not all(near for _, near in nearest):
         return []
@@ -53,10 +47,9 @@ async def _suggest(conn: AsyncConnection, q: str, condition: Sql, params: Mappin
     return [_replace(q, [(first, choice), *best]) for choice in choices]
 
 
-async def _is_stored(conn: AsyncConnection, word: str, condition: Sql, params: Mapping[str, Any]) -> bool:
+async def _is_missing(conn: AsyncConnection, word: str, condition: Sql, params: Mapping[str, Any]) -> bool:
     query = {**params, "query": f"'{word}':*"}
-    rows = await conn.execute(SQL.has_words.fill(condition=condition), query, prepare=False)
-    return await rows.fetchone() is not None
+    return await _fetch(conn, SQL.has_words.fill(condition=condition), query) == []
 
 
 async def _nearest_words(
@@ -65,19 +58,33 @@ async def _nearest_words(
     """Return stored words near to one, the most frequent first."""
     if not _MIN_CHARACTERS <= len(word) <= _MAX_CHARACTERS or _DIGITS.issuperset(word):
         return []
-
-    async def read(query: str, **selected: Any) -> list[str]:
-        values = {**params, "query": query, "rows": _MAX_ROWS, "most": _MAX_READ, **selected}
-        rows = await conn.execute(SQL.read_words.fill(condition=condition), values, prepare=False)
-        return [each for each, _ in await rows.fetchall()]
-
+    statement = SQL.read_words.fill(condition=condition)
     candidates = sorted(set(_one_edit(word)) - {word})
-    near = await read("|".join(f"'{each}'" for each in candidates), candidates=candidates, beginning=None)
+
+    async def read(query: str, **options: Any) -> list[str]:
+        by_index = options.pop("by_index", True)
+        bounds = {"rows": _MAX_ROWS, "most": _MAX_READ, "candidates": candidates, "beginning": None}
+        values = {**params, "query": query, **bounds, **options}
+        return [each for each, _ in await _fetch(conn, statement, values, by_index=by_index) or ()]
+
+    near = await read(_ANY_ROW, by_index=False) or await read("|".join(f"'{each}'" for each in candidates))
     if not near and len(word) >= _MIN_CHARACTERS_FOR_TWO_EDITS:
         beginning = word[:_BEGINNING]
         words = await read(f"'{beginning}':*", candidates=None, beginning=beginning)
         near = [each for each in words if is_within_two_edits(word, each)]
     return near[:MAX_SUGGESTIONS]
+
+
+async def _fetch(
+    conn: AsyncConnection, statement: Sql, values: Mapping[str, Any], *, by_index: bool = True
+) -> list[Any] | None:
+    """Return the rows of a statement; None if it takes too long."""
+    try:
+        async with conn.transaction():
+            await conn.execute(SQL.set_bounds, [f"{_TIMEOUT_MS}ms", "off" if by_index else "on"])
+            return await (await conn.execute(statement, values, prepare=False)).fetchall()
+    except errors.QueryCanceled:
+        return None
 
 
 def _one_edit(word: str) -> Iterator[str]:

@@ -1,6 +1,7 @@
--- name: set_timeout
--- Limits the time of each statement of the transaction.
-SELECT set_config('statement_timeout', %b, true)
+-- name: set_bounds
+-- Limits the time of the next statement of the transaction, and tells whether it may read the table without an index:
+-- PostgreSQL takes a list of hundreds of words for one that most rows match.
+SELECT set_config('statement_timeout', %b, true), set_config('enable_seqscan', %b, true)
 
 -- fragment: has_words
 -- A row if any event matches.

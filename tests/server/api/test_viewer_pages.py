@@ -264,9 +264,9 @@ async def test_unknown_session(client: AsyncClient, name: str) -> None:
     assert (refused.status_code, refused.headers["content-type"]) == (404, "application/problem+json")
     assert refused.json()["code"] == "session_not_found"
     assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
-    assert "<h1>Session not found</h1>" in page.text
+    assert "<h1>No session has this name or id</h1>" in page.text
     assert 'href="/">All sessions</a>' in page.text
-    assert "alert(1)" not in page.text
+    assert "<script>alert(1)" not in page.text
 
 
 async def test_unknown_path(client: AsyncClient) -> None:

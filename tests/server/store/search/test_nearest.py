@@ -87,9 +87,10 @@ async def test_a_slow_lookup_suggests_nothing(
 ) -> None:
     monkeypatch.setattr(nearest, "_TIMEOUT_MS", 1)
     params = {"others": "redacted", "session_id": None}
-    slow = await suggest_queries(connection, "ochard", Sql("pg_sleep(60) IS NULL"), params)
+    slow = Sql("words @@ %(query)b::tsquery AND pg_sleep(60) IS NOT NULL")
 
-    assert slow == []
+    assert await suggest_queries(connection, "ochard", slow, params) == []
+    assert await suggest_queries(connection, "orchard", slow, params) == []
     assert (await find(connection, "orchard")).results
 
 
