@@ -71,6 +71,15 @@ def test_text_contrast_on_terminal_backgrounds() -> None:
     assert {name: ratio for name, ratio in ratios.items() if ratio < LEAST} == {}
 
 
+def test_code_in_diffs_has_colours_with_contrast() -> None:
+    """Code has tested colours; changed words have the colour of text, as others are too faint behind them."""
+    styles = (STYLES / "code.css").read_text()
+    colours = set(re.findall(r"\.hljs-[\w-]+ \{ color: var\(--([\w-]+)\)", styles))
+
+    assert colours and colours <= set(WORDS)
+    assert ".diff-lines :is(ins, del) > span {\n  color: var(--text);" in styles
+
+
 @pytest.mark.parametrize("path", sorted(STYLES.glob("*.css")), ids=lambda path: path.name)
 def test_colours_are_defined_as_tokens_only(path: Path) -> None:
     """Other style sheets contain no literal colours, except black in masks and white for printing."""
