@@ -99,7 +99,7 @@ class FilterMenu {
 
   choice({ value, sessions }, { name, hint, isChosen, hasCounts }) {
     const count = el("span", { class: "choice-count", title: `${formatNumber(sessions)} sessions` }, formatShort(sessions));
-    const choice = button({ class: "menu-item", "data-value": value, "aria-pressed": isChosen, title: value }, null, () => {
+    const choice = button({ class: "menu-item", "data-value": value, "aria-pressed": String(isChosen), title: value }, null, () => {
       this.close();
       this.choose(isChosen ? "" : value);
     });
