@@ -83,4 +83,5 @@ def _describe(finding: SecretFinding) -> str:
 
 
 def _as_json(session: Session, secrets: FindingList) -> dict[str, Any]:
-    return {"id": str(session.id), **secrets.model_dump(mode="json", by_alias=True)}
+    document = secrets.model_dump(mode="json", by_alias=True)
+    return {"id": str(session.id), "total": secrets.total, "secrets": document["findings"]}

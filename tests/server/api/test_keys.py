@@ -145,6 +145,7 @@ async def test_every_route_refuses_requests_without_valid_key(keyed_client: Asyn
 
 PUBLIC_PATHS = {
     "/login",
+    "/login/code",
     "/logout",
     "/shares/{share_id}",
     "/health/live",
@@ -322,6 +323,7 @@ SCOPES_OF_OPERATIONS: dict[tuple[str, str], set[KeyScope]] = {
     ("GET", "/api/key"): set(),
     ("GET", "/metrics"): {"admin"},
     ("POST", "/api/parse"): {"read"},
+    ("POST", "/api/sign-in-codes"): {"read"},
     ("DELETE", "/api/sessions/{session_id}"): {"delete"},
     ("DELETE", "/api/sessions/{session_id}/messages/{sequence}"): {"delete"},
     ("POST", "/api/sessions/{session_id}/messages/pop"): {"read", "delete"},
