@@ -39,8 +39,8 @@ _FILL = """
         web_searches, reported_cost, reported_answers)
     SELECT id, date_bin('15 minutes', first_at, '2000-01-01Z') + part * interval '15 minutes',
         (ARRAY['claude-opus-4-5', 'claude-haiku-4-5', 'gpt-5.1', 'gemini-2.5-pro'])[1 + (random() * 3)::int], '', '',
-        '', '', 'person', true, 0, false, 10, random() * 10000, random() * 1000000, random() * 50000, 0,
-        random() * 9000, 0, 0, 0, 0
+        '', '', 'person', true, 0, false, 10, (random() * 10000)::int, (random() * 1000000)::int,
+        (random() * 50000)::int, 0, (random() * 9000)::int, 0, 0, 0, 0
     FROM sessions, generate_series(0, 1) AS part;
     INSERT INTO tool_calls (session_id, key, number, message_sequence, at, turn, tool, mcp_server, skill, action, path,
         added, removed, outcome)

@@ -26,14 +26,13 @@ from ash_server.store.lists.cursors import ACTIVITY, not_a_cursor, read_cursor, 
 from ash_server.store.session_rows import fetch_sessions, find_sessions, get_sessions
 from ash_server.store.statements import Sql, statements
 from ash_server.store.text import check_text
-from ash_server.store.usage.groups import UsageFilter, project_pattern, read_groups
-from ash_server.store.usage.priced_groups import read_priced
+from ash_server.store.usage.groups import project_pattern, read_groups
+from ash_server.store.usage.priced_groups import read_session_costs
 from ash_server.store.usage.reports import default_prices
 from ash_shared.model.keywords import check_keywords
 from ash_shared.model.session import Session, SessionPage
 from ash_shared.model.usage.answers import Cause
 from ash_shared.parsing.accents import without_accents
-from ash_shared.projections.usage_report import auto_cost
 
 T = TypeVar("T")
 
@@ -559,14 +558,8 @@ async def _by_cost(conn: AsyncConnection, conditions: Conditions, prices: Prices
     )
     ids = [id for (id,) in await cursor.fetchall()]
     chosen = ids if len(ids) <= _MAX_CHOSEN else None
-    usage = UsageFilter(by=["session"], sessions=chosen)
-    items = await read_priced(partial(read_groups, conn), usage, prices) if ids else []
-    costs = dict.fromkeys(map(str, ids), 0)
-    for item in items:
-        session = item.values["session"]
-        if session in costs:
-            costs[session] += auto_cost(item) or 0
-    ranked = sorted(((costs[str(id)], id) for id in ids), reverse=True)
+    costs = await read_session_costs(partial(read_groups, conn), chosen, prices) if ids else {}
+    ranked = sorted(((costs.get(id, 0), id) for id in ids), reverse=True)
 
     async def read(after: _Position, limit: int) -> list[_Position]:
         start = bisect_right(

@@ -21,12 +21,14 @@ AND (%(keys)b::uuid[] IS NULL OR key_id = ANY(%(keys)b))
 
 -- name: read_groups
 -- Sums by period and other fields, and by everything that prices depend on. Unknown times are a group of their own, and
--- so is usage with reported costs: the computed cost of the rest is then known.
+-- so is usage with reported costs: the computed cost of the rest is then known. Sums are texts, because psycopg takes
+-- longer to read numbers of any size.
 SELECT start, nullif(min(quarter), '-infinity'), nullif(max(quarter), '-infinity'), source, nullif(model, ''), nullif(service_tier, ''),
     nullif(speed, ''), nullif(region, ''), is_request, band, group_session, group_project, group_machine, group_agent,
-    group_key, nullif(group_agent_id, ''), nullif(group_cause, ''), sum(answers), sum(input_tokens),
-    sum(cache_read_tokens), sum(cache_write_5m_tokens), sum(cache_write_1h_tokens), sum(output_tokens),
-    sum(reasoning_tokens), sum(web_searches), sum(reported_cost), sum(reported_answers)
+    group_key, nullif(group_agent_id, ''), nullif(group_cause, ''), sum(answers)::text, sum(input_tokens)::text,
+    sum(cache_read_tokens)::text, sum(cache_write_5m_tokens)::text, sum(cache_write_1h_tokens)::text,
+    sum(output_tokens)::text, sum(reasoning_tokens)::text, sum(web_searches)::text, sum(reported_cost)::text,
+    sum(reported_answers)::text
 FROM (
     SELECT {period} AS start, width_bucket(quarter, %(price_changes)b::timestamptz[]) AS price_period,
         quarter = '-infinity' AS is_unknown, quarter, source, model, service_tier, speed, region, is_request, band,

@@ -2,9 +2,10 @@
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 from uuid import UUID
 
 from msgspec.structs import asdict
@@ -14,7 +15,9 @@ from ash_server.store.session_facts import to_datetime
 from ash_server.store.usage.answers import PlacedUsage, band_of_answer
 from ash_server.store.usage.groups import UsageFilter, UsageGroup
 from ash_shared.model.usage.report import UsageCounts
-from ash_shared.projections.usage_report import UsageItem, sum_items
+from ash_shared.projections.usage_report import UsageItem, auto_cost, sum_items
+
+_Priced = TypeVar("_Priced")
 
 ReadGroups: TypeAlias = Callable[[UsageFilter], Awaitable[list[UsageGroup]]]
 
@@ -23,10 +26,40 @@ _QUARTER = timedelta(minutes=15)
 
 async def read_priced(read: ReadGroups, usage: UsageFilter, prices: Prices) -> list[UsageItem]:
     """Return the groups with their costs. Only models with a change of their price in a group are read again."""
+    return await _read_and_price(read, usage, prices, _to_item)
+
+
+async def read_session_costs(
+    read: ReadGroups, sessions: Collection[UUID] | None, prices: Prices
+) -> Counter[UUID]:
+    """Return the costs of sessions in nano-dollars, as `auto_cost` computes them; None reads all sessions."""
+    usage, costs = UsageFilter(by=["session"], sessions=sessions), Counter[UUID]()
+    for session_id, cost in await _read_and_price(read, usage, prices, _session_cost):
+        costs[session_id] += cost
+    return costs
+
+
+async def _read_and_price(
+    read: ReadGroups, usage: UsageFilter, prices: Prices, priced: Callable[[UsageGroup, Prices], _Priced]
+) -> list[_Priced]:
     found = await read(usage)
     is_split = usage.period == "quarter"  # prices change between quarters
     groups = found if is_split else await _split(found, read, usage, prices)
-    return await asyncio.to_thread(lambda: [_to_item(group, prices) for group in groups])
+    return await asyncio.to_thread(lambda: [priced(group, prices) for group in groups])
+
+
+def _session_cost(group: UsageGroup, prices: Prices) -> tuple[UUID, int]:
+    assert group.session_id is not None
+    item = UsageItem(
+        quarter=None,
+        source=group.source,
+        model=group.model,
+        answers=group.answers,
+        reported_cost=group.reported_cost,
+        reported_answers=group.reported_answers,
+        computed_cost=prices.cost(group).nano_dollars,
+    )
+    return group.session_id, auto_cost(item) or 0
 
 
 async def _split(
@@ -45,8 +78,9 @@ def _changes_within(groups: Iterable[UsageGroup], prices: Prices) -> dict[str, s
     """Return when prices change within groups, by model."""
     spans: dict[tuple[str, str], set[tuple[datetime, datetime]]] = {}
     for group in groups:
-        if group.model and group.quarter is not None and group.last_quarter is not None:
-            spans.setdefault((group.source, group.model), set()).add((group.quarter, group.last_quarter))
+        first, last = group.quarter, group.last_quarter
+        if group.model and first is not None and last is not None and first < last:
+            spans.setdefault((group.source, group.model), set()).add((first, last))
     found: dict[str, set[datetime]] = {}
     for (source, model), pairs in spans.items():
         first, last = min(pairs)[0], max(last for _, last in pairs)
