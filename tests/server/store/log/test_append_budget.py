@@ -1,0 +1,87 @@
+"""The statements and round trips of an append: each takes a tenth of the time of a small one, or more."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from psycopg import AsyncConnection, AsyncCursor
+
+from ash_server import Store
+from ash_server.store.messages import append
+from ash_server.store.prepare import prepare_message
+from tests.shared.records import claude
+
+CALL = claude.assistant(claude.call("t", file_path="/a"))
+
+LOCK, INSERT, UPDATE = ["lock", "stored"], ["messages"], ["events"]
+
+BUDGETS = {
+    "a prompt": (claude.user("go on"), [*LOCK, *INSERT, *UPDATE], 2),
+    "an answer": (claude.assistant(claude.text("done"), id="m2"), [*LOCK, *INSERT, *UPDATE], 2),
+    "an answer with usage": (
+        claude.line("assistant", [claude.text("done")], {"id": "m2", "model": "x", "usage": claude.USAGE}),
+        [*LOCK, *INSERT, "answers", *UPDATE],
+        3,
+    ),
+    "a call": (claude.assistant(claude.call("t2", file_path="/b"), id="m2"), [*LOCK, *INSERT, *UPDATE], 2),
+    "a result": (claude.user([claude.tool_result("t")]), [*LOCK, *INSERT, *UPDATE], 2),
+}
+"""The line of an append after a prompt and a call, its statements, and its round trips."""
+
+KINDS = {
+    "lock": r"FOR UPDATE",
+    "messages": r"INSERT INTO messages",
+    "events": r"INSERT INTO events",
+    "answers": r"INSERT INTO answers",
+    "stored": r"FROM messages",
+}
+
+
+def kind_of(statement: object) -> str:
+    return next(
+        (kind for kind, pattern in KINDS.items() if re.search(pattern, str(statement))), str(statement)
+    )
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The statements and reads of results so far."""
+    found: list[str] = []
+    execute, fetches = (
+        AsyncConnection.execute,
+        {name: getattr(AsyncCursor, name) for name in ("fetchone", "fetchall")},
+    )
+
+    async def run(self: Any, query: Any, *args: Any, **options: Any) -> Any:
+        if "pg_notify" not in str(query):  # of another connection
+            found.append(kind_of(query))
+        return await execute(self, query, *args, **options)
+
+    def reading(fetch: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        async def read(self: Any) -> Any:
+            found.append("read")
+            return await fetch(self)
+
+        return read
+
+    monkeypatch.setattr(AsyncConnection, "execute", run)
+    for name, fetch in fetches.items():
+        monkeypatch.setattr(AsyncCursor, name, reading(fetch))
+    return found
+
+
+@pytest.mark.parametrize("case", BUDGETS)
+async def test_an_append_runs_few_statements(store: Store, steps: list[str], case: str) -> None:
+    line, statements, round_trips = BUDGETS[case]
+    session_id = (await store.sessions.create()).id
+    async with store._connections.connection() as conn:
+        for each in (claude.user("begin"), CALL, line):
+            message = prepare_message(session_id, json.dumps(each))
+            steps.clear()
+            await append(conn, session_id, [message])
+
+    reads = sum(step == "read" and steps[place - 1] != "read" for place, step in enumerate(steps))
+    assert [step for step in steps if step != "read"] == statements
+    assert reads + 1 == round_trips  # the last one commits
