@@ -76,7 +76,8 @@ def test_code_in_diffs_has_colours_with_contrast() -> None:
     styles = (STYLES / "code.css").read_text()
     colours = set(re.findall(r"\.hljs-[\w-]+ \{ color: var\(--([\w-]+)\)", styles))
 
-    assert colours and colours <= set(WORDS)
+    assert colours
+    assert colours <= set(WORDS)
     assert ".diff-lines :is(ins, del) > span {\n  color: var(--text);" in styles
 
 
