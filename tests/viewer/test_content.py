@@ -94,6 +94,7 @@ async def test_content_of_messages(
 
     violations = {}
     async with visiting(browser, complaints, session.address, "light, wide") as page:
+        closed = await page.locator("pre.tool-args .hidden-characters").count()
         await page.evaluate(OPEN)
         for look, (scheme, (width, height)) in LOOKS.items():
             await page.emulate_media(color_scheme=scheme)
@@ -126,5 +127,5 @@ async def test_content_of_messages(
         "code": True,
         "hidden": True,
     }
-    assert (codes, copied.strip()) == (["U+202E", "U+202C"], COMMAND)
+    assert (closed, codes, copied.strip()) == (2, ["U+202E", "U+202C"], COMMAND)
     assert headings == ["h1", "h3", "h3"]

@@ -1,6 +1,7 @@
 /** What a session does now, as elements: for the bar, the list and the board. */
 import { showHiddenCharacters } from "./ansi.js";
 import { el } from "./dom.js";
+import { markHidden } from "./hidden-characters.js";
 import { formatDuration } from "./number-format.js";
 
 /** Longer times come from clocks that differ, or from a replay. */
@@ -25,7 +26,7 @@ export function activityParts({ title, gist, since, isWaiting }, now) {
   const parts = [
     isWaiting && el("strong", { class: "waits" }, "waits for you"),
     title && el("span", { class: "activity-title" }, el("bdi", {}, title)),
-    gist && el("span", { class: "activity-gist" }, el("bdi", {}, gist)),
+    gist && el("span", { class: "activity-gist" }, el("bdi", {}, ...markHidden(gist))),
     since !== undefined && el("span", { class: "activity-time", "data-since": since }, elapsedText(now - since)),
   ].filter((part) => part instanceof Element);
   return parts.flatMap((part, index) => (index ? [new Text(" "), part] : [part]));

@@ -5,6 +5,7 @@ import { valueView } from "../content-blocks.js";
 import { aside, facts, label, note, output } from "./body-parts.js";
 import { decodeJson } from "./call.js";
 import { resultText, structuredOf } from "./call-result.js";
+import { markHidden } from "../../lib/hidden-characters.js";
 import { FieldReader, fieldOf, isDisplayableList, isObject, isString, isStringOrStrings, textField } from "../../lib/json-fields.js";
 
 const OPTIONS = ["options", "choices"];
@@ -83,7 +84,7 @@ function questionView(reader, answers = []) {
   const rest = reader.rest();
   return [
     heading && label(showControlCharacters(heading)),
-    question && el("p", { class: "question", dir: "auto" }, showControlCharacters(question)),
+    question && el("p", { class: "question", dir: "auto" }, ...shownText(question)),
     options && el("ul", { class: "options" }, ...options.map((each) => option(each, chosen.has(labelOf(each)), isSeveral))),
     others.length > 0 && note("Answer: ", others.join(", ")),
     rest && facts(rest),
@@ -132,6 +133,10 @@ function option(value, isChosen, isSeveral) {
   const details = Object.values(more).map((each) => ` · ${each}`).join("");
   const mark = isChosen && el("span", { class: "visually-hidden" }, " (chosen)");
   const attributes = { "data-chosen": isChosen, "data-several": isSeveral, dir: "auto" };
-  const shown = [el("span", { class: "option-label" }, showControlCharacters(name)), mark, showControlCharacters(details)];
+  const shown = [el("span", { class: "option-label" }, ...shownText(name)), mark, ...shownText(details)];
   return el("li", attributes, ...shown, preview && output(preview));
+}
+
+function shownText(text) {
+  return markHidden(showControlCharacters(text), "prose");
 }

@@ -1,5 +1,6 @@
 /** Bodies of closed tool calls as plain text, so that the browser's find-in-page searches them. */
 import { el } from "../../lib/dom.js";
+import { markHidden } from "../../lib/hidden-characters.js";
 import { formatSize } from "./body-parts.js";
 import { includesMessage } from "./call-result.js";
 import { isEmpty, isObject, isString, sizeOf, textField } from "../../lib/json-fields.js";
@@ -15,14 +16,14 @@ export function closedBody({ args, rawArgs, results, output }) {
   const argsText = plainText(rawArgs ?? args);
   const outputText = results.length ? "" : plainText(output.map(({ chunk }) => chunk).join(""));
   return [
-    argsText && el("pre", { class: "tool-args" }, argsText),
+    argsText && el("pre", { class: "tool-args" }, ...markHidden(argsText)),
     ...results.map(plainResult),
-    outputText && el("pre", { class: "tool-output" }, outputText),
+    outputText && el("pre", { class: "tool-output" }, ...markHidden(outputText)),
   ];
 }
 
 function plainResult(result) {
-  return el("pre", { class: "tool-result", "data-event-id": result.id }, plainText(resultParts(result)));
+  return el("pre", { class: "tool-result", "data-event-id": result.id }, ...markHidden(plainText(resultParts(result))));
 }
 
 /** The value shown to the model, else the structured result; and the error message. */

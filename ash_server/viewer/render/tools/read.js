@@ -2,6 +2,7 @@
 import { blocks, valueView } from "../content-blocks.js";
 import { copyable } from "../../lib/clipboard.js";
 import { button, el } from "../../lib/dom.js";
+import { markHidden } from "../../lib/hidden-characters.js";
 import { languageOf } from "../../lib/highlight.js";
 import { pluralize } from "../../lib/number-format.js";
 import { code, codeBox, filePath, note, output, settings } from "./body-parts.js";
@@ -77,7 +78,7 @@ function numberedLines(numbers, lines, language) {
 function linesView({ numbers, lines }, language, name = "") {
   const gutter = el("pre", { class: name ? `gutter ${name}` : "gutter", "aria-hidden": "true" }, numbers.join("\n"));
   const isOneLine = lines.length === 1; // only a single line may be longer than a group
-  const plain = isOneLine ? undefined : (text) => [text];
+  const plain = isOneLine ? undefined : (text) => markHidden(text);
   return [gutter, codeBox(lines.join("\n"), language, name ? `source ${name}` : "source", plain)];
 }
 

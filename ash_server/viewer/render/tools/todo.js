@@ -4,6 +4,7 @@ import { valueView } from "../content-blocks.js";
 import { decodeJson } from "./call.js";
 import { aside, note, prose, settings } from "./body-parts.js";
 import { splitText, structuredOf } from "./call-result.js";
+import { markHidden } from "../../lib/hidden-characters.js";
 import { FieldReader, fieldOf, isDisplayableList, isEmpty, isEqual, isString, textField } from "../../lib/json-fields.js";
 
 const LISTS = ["todos", "plan", "items", "newTodos", "tasks"];
@@ -91,5 +92,5 @@ function checklist(list) {
 
 function shownItem({ text, state, status }) {
   const word = el("span", { class: "visually-hidden" }, WORDS[state]);
-  return el("li", { "data-status": state }, word, text, status && ` (${status})`);
+  return el("li", { "data-status": state }, word, ...markHidden(text, "prose"), status && ` (${status})`);
 }
