@@ -30,7 +30,7 @@ LOOKS: Mapping[str, tuple[Any, tuple[int, int]]] = {
     "dark, narrow": ("dark", NARROW),
 }
 
-READY = ".turn, .session-row, .hit, .usage-totals, .refusal, .opblock"
+READY = ".turn, .session-row, .hit, .usage-totals, .compare-table, .refusal, .opblock"
 
 QUICK_LOOKS = ("light, wide", "dark, narrow")
 
@@ -174,6 +174,10 @@ async def test_dialogs_and_panels_of_a_session_page(
         await expect(page.locator(".stored")).to_be_visible()
         await see("what is stored")
         await page.keyboard.press("Escape")
+        await page.locator(".turn-changes").first.click()
+        await page.get_by_role("button", name="Open all").click()
+        await see("changed files")
+        await page.keyboard.press("Escape")
         await page.keyboard.press("/")
         await page.keyboard.type("the")
         await expect(page.locator(".find-hit").first).to_be_visible()
@@ -215,6 +219,23 @@ async def test_usage_page(
     assert violations == {"month": [], "session": []}
 
 
+@pytest.mark.parametrize("look", QUICK_LOOKS)
+async def test_comparison_page(
+    browser: Browser, complaints: list[str], samples: dict[str, str], look: str
+) -> None:
+    async with visiting(browser, complaints, comparison_address(samples), look) as page:
+        await page.evaluate("scrollTo(0, 0)")
+        await settle(page)
+        violations = [*await page.evaluate(VIOLATIONS), *await page.evaluate(TOO_WIDE)]
+
+    assert violations == []
+
+
+def comparison_address(samples: dict[str, str]) -> str:
+    ash, _, a = samples["tide-clock"].rpartition("/sessions/")
+    return f"{ash}/compare?a={a}&b={samples['bread-timer'].rpartition('/')[2]}"
+
+
 def usage_address(ash: str, by: str) -> str:
     query = {"source": SOURCE, "since": "all", "by": by, "parts": "model"}
     return str(httpx2.URL(ash, path="/usage", params=query))
@@ -236,7 +257,7 @@ async def test_pages_without_sessions(
     assert violations == []
 
 
-@pytest.mark.parametrize("place", ["a session", "all sessions", "usage"])
+@pytest.mark.parametrize("place", ["a session", "all sessions", "usage", "a comparison"])
 @pytest.mark.parametrize("look", QUICK_LOOKS)
 async def test_keyboard_reaches_every_control(
     browser: Browser, complaints: list[str], ash: str, samples: dict[str, str], place: str, look: str
@@ -245,6 +266,7 @@ async def test_keyboard_reaches_every_control(
         "a session": samples["tide-clock"],
         "all sessions": str(httpx2.URL(ash, path="/", params={"source": SOURCE})),
         "usage": usage_address(ash, "month"),
+        "a comparison": comparison_address(samples),
     }
     async with visiting(browser, complaints, addresses[place], look) as page:
         await page.evaluate(OPEN)

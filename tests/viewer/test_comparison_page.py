@@ -101,6 +101,11 @@ async def test_choose_sessions(page: Page, client: httpx2.AsyncClient, pair: lis
     a, b = pair
     await page.goto(f"{client.base_url}/compare?a={a[:30]}")
     await expect(page).to_have_url(f"{client.base_url}/compare?a={a}")
+    await page.get_by_text("Choose the session to compare with").get_by_role("link").click()
+    await expect(page.locator(".session-header")).to_contain_text("6 prompts")
+    await page.keyboard.press("m")
+    await page.get_by_role("menuitem", name="Compare with…").press("Enter")
+    await expect(page).to_have_url(f"{client.base_url}/compare?a={a}")
 
     await page.get_by_role("searchbox", name="Find a session").fill(b)
     choices = page.locator(".compare-choices a")
@@ -120,5 +125,5 @@ async def test_unknown_session(
 
     assert response is not None
     assert response.status == 404
-    await expect(page.get_by_text("No session matches this reference.")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Session not found")).to_be_visible()
     complaints.clear()  # the browser reports the status

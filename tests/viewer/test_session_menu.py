@@ -22,6 +22,7 @@ COMMAND = f"cd /srv/site && claude --resume {PLACE['sessionId']}"
 MENU = [
     "Copy the resume command",
     "Continue in another agent…",
+    "Compare with…",
     "Star",
     "Tags…",
     "Note…",
@@ -198,7 +199,7 @@ async def test_actions_that_are_not_possible_say_why(page: Page, client: httpx2.
     await page.goto(f"{client.base_url}/sessions/{created.json()['id']}")
     await open_menu(page)
     disabled = menu(page).locator("[aria-disabled]")
-    await expect(disabled.locator(".action-label")).to_have_text([MENU[0], *MENU[2:]])
+    await expect(disabled.locator(".action-label")).to_have_text([MENU[0], *MENU[3:]])
     write, share = ("This key has no scope “write”.", "This key has no scope “share”.")
     await expect(disabled.locator(".action-reason")).to_have_text(
         ["No command is known that continues a session of vercel.", *[write] * 5, share]

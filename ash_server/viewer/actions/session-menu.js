@@ -1,5 +1,6 @@
 import { getJson, messageOf, sendJson } from "../lib/api.js";
 import { copyText } from "../lib/clipboard.js";
+import { compareAddress } from "../lib/compare-address.js";
 import { button } from "../lib/dom.js";
 import { isPlain } from "../lib/plain-text.js";
 import { continueElsewhere } from "./continue-dialog.js";
@@ -69,6 +70,7 @@ export class SessionMenu {
     return [
       this.resumeEntry(resume),
       { label: "Continue in another agent…", run: () => continueElsewhere(session) },
+      { label: "Compare with…", run: () => location.assign(compareAddress({ a: id })) },
       labels.starred
         ? { label: "Remove the star", reason, run: () => this.announceFailure(set({ starred: false })) }
         : { label: "Star", reason, run: () => this.announceFailure(set({ starred: true })) },
