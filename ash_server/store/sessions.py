@@ -65,7 +65,7 @@ MAX_METADATA_BYTES = 64 * 1024
 """Lists return the metadata of each session."""
 
 _ACTIVE = timedelta(minutes=10)
-"""An open turn without changes for this time counts as abandoned, as in viewer/session/live-indicator.js."""
+"""An open turn without changes for this time counts as abandoned, as in viewer/lib/activity-text.js."""
 
 SQL = statements(__file__)
 

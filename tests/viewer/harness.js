@@ -27,7 +27,8 @@ async function live(events, steps) {
   renderer.setLive(steps.length % 2 === 0);
   renderer.replayEvents(steps[0].map((place) => events[place]));
   for (const [number, step] of steps.slice(1).entries()) {
-    step.forEach((place) => renderer.handleNewEvent(events[place]));
+    if (number % 3 === 2) prepare(renderer, step.map((place) => events[place]));
+    else step.forEach((place) => renderer.handleNewEvent(events[place]));
     renderer.flush();
     if (number % pause === 0) await breath();
   }
@@ -41,6 +42,12 @@ async function live(events, steps) {
   root.parentElement.remove();
   shown.normalize();
   return shown;
+}
+
+/** Build elements before they are shown, as "Load all" does. */
+function prepare(renderer, events) {
+  renderer.prepare(events);
+  while (renderer.prepareTurns(2));
 }
 
 /** Render the events and keep them on the page. */

@@ -242,7 +242,9 @@ def usage_address(ash: str, by: str) -> str:
 
 
 @pytest.mark.parametrize("look", slow_unless(QUICK_LOOKS.__contains__, LOOKS))
-@pytest.mark.parametrize("path", ["/login", "/logout", "/sessions/nothing", f"/shares/{uuid4()}/", "/docs"])
+@pytest.mark.parametrize(
+    "path", ["/login", "/logout", "/sessions/nothing", "/live", f"/shares/{uuid4()}/", "/docs"]
+)
 async def test_pages_without_sessions(
     browser: Browser, complaints: list[str], ash: str, look: str, path: str
 ) -> None:

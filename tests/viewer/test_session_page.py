@@ -294,7 +294,7 @@ async def test_finished_session_opens_at_its_start(page: Page, session: Session)
 
 
 async def test_page_and_preload_agree_on_finished_sessions(blank: Page) -> None:
-    script = "async () => (await import('/viewer/session/live-indicator.js')).ABANDONED_MS"
+    script = "async () => (await import('/viewer/lib/activity-text.js')).ABANDONED_MS"
 
     assert timedelta(milliseconds=await blank.evaluate(script)) == viewer_pages._ABANDONED
 

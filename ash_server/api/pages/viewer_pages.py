@@ -59,7 +59,7 @@ _FOR_OTHER_PAGES = {
 _NEWEST_EVENTS = "before=9007199254740991&limit=150&collapse=true"
 _FIRST_EVENTS = "after=0&limit=150&collapse=true"
 _ABANDONED = timedelta(minutes=10)
-"""A session is finished if its last record is older: as ABANDONED_MS of session/live-indicator.js."""
+"""A session is finished if its last record is older: as ABANDONED_MS of lib/activity-text.js."""
 _PLACE_PARAMETERS = ("message", "at")
 _SIDES = frozenset({"a", "b"})
 """The parameters of a comparison."""

@@ -51,6 +51,8 @@ export class ChatRenderer {
   homes = new Map();
   /** The homes to lay out. @type {Set<string>} */
   dirty = new Set();
+  /** True if turns were laid out that are not on the page yet. */
+  hasNewTurns = false;
   /** The keys of the items to paint. @type {Set<string>} */
   changed = new Set();
   /** @type {Set<string>} */
@@ -147,6 +149,40 @@ export class ChatRenderer {
     }
   }
 
+  /**
+   * Lay out new turns and subagents until flush() shows them; false if none is left.
+   *
+   * @param {number} count the number of turns and subagents
+   */
+  prepareTurns(count) {
+    if (this.log.wasReset) return false;
+    this.updateTurns();
+    const homes = [...this.dirty].filter((home) => this.isHidden(home)).sort(callsFirst).slice(0, count);
+    for (const home of homes) {
+      this.dirty.delete(home);
+      if (home.startsWith(CALL)) this.layOutCall(home);
+      else this.layOutNewTurn(home.slice(TURN.length));
+    }
+    return homes.length > 0;
+  }
+
+  /** True if a home is a turn or a call that is not on the page yet. */
+  isHidden(home) {
+    if (home.startsWith(CALL)) return this.itemViews.get(home.slice(CALL.length))?.element?.isConnected === false;
+    return home.startsWith(TURN) && !this.turnViews.get(home.slice(TURN.length))?.element?.isConnected;
+  }
+
+  layOutNewTurn(id) {
+    const turn = this.log.turns.get(id);
+    if (!turn) return;
+    /** @type {Slot} */
+    const slot = this.turnSlot(turn, true);
+    if (!slot.items.length && !slot.end) return;
+    this.assignElement(slot, new Set());
+    this.layOutTurn(slot);
+    this.hasNewTurns = true;
+  }
+
   /** Paint pending changes now. */
   flush() {
     if (this.frame !== undefined) cancelAnimationFrame(this.frame);
@@ -170,6 +206,7 @@ export class ChatRenderer {
     this.children = new Map();
     this.homes = new Map();
     this.dirty = new Set();
+    this.hasNewTurns = false;
     this.changed = new Set();
     this.revoked = new Set();
     this.openTurn = undefined;
@@ -388,7 +425,8 @@ export class ChatRenderer {
   // Layout: turns, and in them prompts and responses.
 
   layOut() {
-    if (!this.dirty.size) return;
+    if (!this.dirty.size && !this.hasNewTurns) return;
+    this.hasNewTurns = false;
     const { dirty } = this;
     this.dirty = new Set();
     [...dirty].filter((home) => home.startsWith("call\0")).forEach((home) => this.layOutCall(home));
@@ -505,6 +543,14 @@ function isSameField(one, other) {
 
 /** The home of items outside turns. */
 const LOOSE = "loose";
+/** The beginnings of the homes of turns and of the calls of subagents. */
+const TURN = "turn\0";
+const CALL = "call\0";
+
+/** Subagents are parts of turns and of other subagents. */
+function callsFirst(one, other) {
+  return Number(other.startsWith(CALL)) - Number(one.startsWith(CALL));
+}
 
 function turnHome({ turnId }) {
   return turnId === undefined ? LOOSE : `turn\0${turnId}`;

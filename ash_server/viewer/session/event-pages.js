@@ -5,6 +5,9 @@ const NEWEST = Number.MAX_SAFE_INTEGER;
 /** Few, so that they are shown soon: as in `ash_server/api/pages/viewer_pages.py`, which preloads them. */
 const FIRST_PAGE = 150;
 const PAGE = 1000;
+/** Elements are built in steps of some milliseconds. */
+const EVENTS_PER_STEP = 50;
+const TURNS_PER_STEP = 10;
 
 /** Names for each side: the parameter of a query, its next value in a page, and properties of EventPages. */
 const SIDES = {
@@ -98,11 +101,26 @@ export class EventPages {
         this[hasMore] = page[next] !== undefined;
         this.extendBounds(page.events);
         pending = request(page[next]);
-        this.renderer.prepare(page.events);
+        if (!(await this.prepare(page.events, generation))) return;
+        apply(() => this.renderer.flush());
       }
     } finally {
       apply(() => this.renderer.flush());
     }
+  }
+
+  /** Build elements in steps, so that no frame takes long; false if another page was requested in the meantime. */
+  async prepare(events, generation) {
+    for (let start = 0; start < events.length; start += EVENTS_PER_STEP) {
+      this.renderer.prepare(events.slice(start, start + EVENTS_PER_STEP));
+      await nextTask();
+      if (generation !== this.generation) return false;
+    }
+    while (this.renderer.prepareTurns(TURNS_PER_STEP)) {
+      await nextTask();
+      if (generation !== this.generation) return false;
+    }
+    return true;
   }
 
   /** Show more events: of a page, or of the stream. */
@@ -124,4 +142,8 @@ export class EventPages {
   fetch(query) {
     return getJson(withQuery(this.address, { ...query, collapse: true }), { read: parseJson });
   }
+}
+
+function nextTask() {
+  return /** @type {Promise<void>} */ (new Promise((done) => setTimeout(done)));
 }
