@@ -1,4 +1,4 @@
-import { el } from "../lib/dom.js";
+import { el, morph, setChildren } from "../lib/dom.js";
 
 const MARGIN = 8;
 const STEPS = { ArrowDown: 1, ArrowUp: -1 };
@@ -13,6 +13,8 @@ const STEPS = { ArrowDown: 1, ArrowUp: -1 };
 export class MenuPopup {
   /** @type {HTMLElement | undefined} */
   opener;
+  /** @type {MenuEntry[]} */
+  entries = [];
 
   constructor() {
     this.element = el("div", { class: "action-menu", role: "menu", popover: "manual" });
@@ -44,11 +46,17 @@ export class MenuPopup {
     this.items[0]?.focus();
   }
 
-  /** Replace the entries of the open menu; the focus stays at its place. */
+  /** Show other entries in the same items, so that a click or the focus on one is not lost. */
   fill(entries) {
-    const focused = this.items.findIndex((item) => item === document.activeElement);
-    this.element.replaceChildren(...entries.map((entry) => this.item(entry)));
-    this.items[focused]?.focus();
+    this.entries = entries;
+    const { items } = this;
+    const shown = entries.map((entry, index) => {
+      const fresh = menuItem(entry);
+      if (!items[index]) return this.listen(fresh);
+      morph(items[index], fresh);
+      return items[index];
+    });
+    setChildren(this.element, shown);
     this.place();
   }
 
@@ -68,17 +76,9 @@ export class MenuPopup {
     return [...this.element.querySelectorAll("button")];
   }
 
-  /** @param {MenuEntry} entry */
-  item({ label, detail, note, reason, run }) {
-    const line = (name, text) => text && el("span", { class: name }, el("bdi", {}, text));
-    const item = el(
-      "button",
-      { type: "button", class: "menu-item", role: "menuitem", tabindex: -1, "aria-disabled": reason && "true" },
-      el("span", { class: "action-label" }, label),
-      line("action-detail", detail),
-      line("action-reason", reason ?? note),
-    );
+  listen(item) {
     item.addEventListener("click", () => {
+      const { reason, run } = this.entries[this.items.indexOf(item)];
       if (reason !== undefined || !run) return;
       this.close();
       run();
@@ -125,4 +125,16 @@ export class MenuPopup {
     this.element.style.setProperty("--menu-left", `${Math.round(left)}px`);
     this.element.style.setProperty("--menu-top", `${Math.round(isAbove ? Math.max(MARGIN, top - height - 4) : bottom + 4)}px`);
   }
+}
+
+/** @param {MenuEntry} entry */
+function menuItem({ label, detail, note, reason }) {
+  const line = (name, text) => text && el("span", { class: name }, el("bdi", {}, text));
+  return el(
+    "button",
+    { type: "button", class: "menu-item", role: "menuitem", tabindex: -1, "aria-disabled": reason !== undefined && "true" },
+    el("span", { class: "action-label" }, label),
+    line("action-detail", detail),
+    line("action-reason", reason ?? note),
+  );
 }

@@ -10,6 +10,7 @@ import { ownKey, refusalOf } from "./own-key.js";
 import { shareSession } from "./share-dialog.js";
 
 const NO_LABELS = { starred: false, archived: false, tags: [], note: "" };
+const OPENING_MS = 300;
 const RESUME = "Copy the resume command";
 
 /**
@@ -17,6 +18,8 @@ const RESUME = "Copy the resume command";
  */
 export class SessionMenu {
   popup = new MenuPopup();
+  /** The button whose menu was requested last. @type {HTMLElement | undefined} */
+  opening;
   /** Changes are sent one after the other. @type {Promise<any>} */
   sending = Promise.resolve();
 
@@ -43,18 +46,25 @@ export class SessionMenu {
     return opener;
   }
 
-  /** Open the menu; the resume command and the scopes of the key are filled in when they are loaded. */
+  /**
+   * Open the menu once the resume command and the scopes of the key are loaded, or after a short time: entries should
+   * not move below the pointer.
+   */
   async open(opener, id) {
     /** @type {{key?: any, resume?: any}} */
     const known = {};
+    this.opening = opener;
+    const resume = getJson(`/api/sessions/${id}/resume`).catch((problem) => ({ reason: messageOf(problem) }));
+    const loading = Promise.all([
+      ownKey().then((key) => (known.key = key)),
+      resume.then((value) => (known.resume = value)),
+    ]);
+    await Promise.race([loading, new Promise((done) => setTimeout(done, OPENING_MS))]);
+    if (this.opening !== opener) return;
     const entries = () => this.entries(this.page.get(id) ?? { id }, known);
     this.popup.open(opener, "Actions", entries());
-    const fill = () => this.popup.opener === opener && this.popup.fill(entries());
-    const resume = getJson(`/api/sessions/${id}/resume`).catch((problem) => ({ reason: messageOf(problem) }));
-    await Promise.all([
-      ownKey().then((key) => (known.key = key)).then(fill),
-      resume.then((value) => (known.resume = value)).then(fill),
-    ]);
+    await loading;
+    if (this.popup.opener === opener) this.popup.fill(entries());
   }
 
   /**
