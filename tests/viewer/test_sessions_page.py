@@ -448,10 +448,13 @@ async def test_rows_update_live(page: Page, store: Store) -> None:
     await expect(titles).to_have_text(["Older", "Newer"])
     await expect(page.locator(".session-item[data-live] .live-mark")).to_have_text("live")
     await expect(page.locator(".session-item >> nth=0 >> .fact >> nth=0")).to_have_text("3 events")
-    await store.make("Newest", user("Begin.", now()))
+    newest = await store.make("Newest", user("Begin.", now()))
     await expect(titles).to_have_text(["Newest", "Older", "Newer"])
     await store.client.delete(f"/api/sessions/{newer}")
     await expect(titles).to_have_text(["Newest", "Older"])
+    for id in (older, newest):
+        await store.client.post(f"/api/sessions/{id}/end")
+    await expect(page.locator(".session-row .activity")).to_have_count(0)
     await page.clock.fast_forward(20_000)
     await expect(page.locator("[data-live]")).to_have_count(0)
 
