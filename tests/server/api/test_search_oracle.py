@@ -35,7 +35,7 @@ DECISIONS = {
             ("after", "limit", "sort", "parentId", "since", "until", "errors", "usage", "key", "cause"),
             NOT_A_TEXT,
         ),
-        **dict.fromkeys(("starred", "archived"), NOT_A_TEXT),
+        **dict.fromkeys(("starred", "archived", "activity"), NOT_A_TEXT),
     },
     "search": {
         **dict.fromkeys(("q", "project", "edited"), PARTS),
