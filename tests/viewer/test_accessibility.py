@@ -182,6 +182,20 @@ async def test_dialogs_and_panels_of_a_session_page(
         await page.keyboard.type("the")
         await expect(page.locator(".find-hit").first).to_be_visible()
         await see("search results")
+        await page.keyboard.press("Escape")
+        await page.locator(".menu-opener").click()
+        await expect(page.get_by_role("menu")).to_be_visible()
+        await see("actions")
+        await page.keyboard.press("Escape")
+        for action in ("Continue in another agent…", "Tags…", "Note…"):
+            await page.locator(".menu-opener").click()
+            await page.get_by_role("menuitem", name=action).click()
+            await see(action)
+            await page.keyboard.press("Escape")
+        await page.locator(".menu.forms > summary").click()
+        await page.get_by_role("button", name="Show the secrets…").click()
+        await expect(page.locator(".findings-total")).to_be_visible()
+        await see("the secrets")
 
     assert violations == {what: [] for what in violations}
 
@@ -243,7 +257,7 @@ def usage_address(ash: str, by: str) -> str:
 
 @pytest.mark.parametrize("look", slow_unless(QUICK_LOOKS.__contains__, LOOKS))
 @pytest.mark.parametrize(
-    "path", ["/login", "/logout", "/sessions/nothing", "/live", f"/shares/{uuid4()}/", "/docs"]
+    "path", ["/login", "/login/code", "/logout", "/sessions/nothing", "/live", f"/shares/{uuid4()}/", "/docs"]
 )
 async def test_pages_without_sessions(
     browser: Browser, complaints: list[str], ash: str, look: str, path: str
