@@ -57,7 +57,7 @@ function hasHidden(text) {
   return CONTROLS.test(text) || nameHidden(text) !== text;
 }
 
-/** What to say after copying. */
+/** The message after copying. */
 export function copyNotice(isCopied, text, name) {
   if (!isCopied) return "The browser does not allow copying";
   return hasHidden(text) ? `${name} copied, with hidden characters` : `${name} copied`;

@@ -10,7 +10,7 @@ const PARTS = `details:is(${ITEM}, .subagent, .revoked), .fold`;
 const LABELS = { true: "Collapse all", false: "Expand all" };
 
 export class OpenAll {
-  /** What the user chose last. @type {boolean | undefined} */
+  /** The last choice of the user. @type {boolean | undefined} */
   isOpen;
   /** The turns near the screen. @type {Set<Element>} */
   near = new Set();
