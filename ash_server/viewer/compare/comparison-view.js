@@ -111,7 +111,7 @@ function badge(side) {
   return el("span", { class: "compare-badge", "data-side": side }, side.toUpperCase());
 }
 
-/** What a copy or a fork has in common with the other session. */
+/** The common beginning of a copy or a fork and the other session. */
 function commonNote({ a, b, common, prompts }) {
   if (a.id === b.id) return el("p", { class: "compare-note" }, "Both are the same session.");
   if (!common) return undefined;
