@@ -182,7 +182,7 @@ async def test_edit_that_is_filtered_and_not_loaded(page: Page, client: httpx2.A
     prompts = [json.dumps(claude.user(f"Prompt {number}", uuid=f"p{number}")) for number in range(900)]
     body = [{"content": each} for each in (*prompts, *edited_lines())]
     (await client.post(f"/api/sessions/{id}/messages", json=body)).raise_for_status()
-    await page.goto(f"{client.base_url}/sessions/{id}")
+    await page.goto(f"{client.base_url}/sessions/{id}?message=1")
     await page.locator(".session-facts .changes").click()
     panel = page.locator(".side-panel.changes")
     await panel.get_by_role("button", name="Open all").click()
