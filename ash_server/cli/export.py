@@ -1,6 +1,7 @@
 """`ash export`: write sessions to files."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
@@ -12,10 +13,12 @@ from uuid import UUID
 import rich_click as click
 
 from ash_server.cli.common.options import reject_empty
-from ash_server.cli.common.output.terminal import counted
+from ash_server.cli.common.output.terminal import counted, visible
 from ash_server.cli.common.read_store import ReadStore, StoreToRead, reads_store, session_named
 from ash_server.transfer.exporting.jsonl import FORMATS
+from ash_server.transfer.exporting.to_disk import disk_place, put_back
 from ash_server.transfer.exporting.trajectory import SUFFIX, encode_trajectory, write_media
+from ash_server.transfer.importing.transcript_files import find_homes
 
 _SESSIONS_PAGE = 1000
 
@@ -34,9 +37,12 @@ _SESSIONS_PAGE = 1000
     show_default=True,
     help="The lines as imported, the session's events, one per line, or a trajectory in ATIF.",
 )
+@click.option(
+    "--to-disk", "puts_back", is_flag=True, help="Put the transcript back where its agent finds it."
+)
 @click.option("--redact", "redacted", is_flag=True, help="Replace tokens, keys and passwords of known forms.")
 @reads_store
-def command(
+def command(  # noqa: PLR0913  # one argument per option
     session: str | None,
     *,
     store: StoreToRead,
@@ -44,6 +50,7 @@ def command(
     target: Path | None,
     form: str,
     redacted: bool,
+    puts_back: bool,
 ) -> None:
     """Write the bytes of an imported file, its events, or a trajectory for evaluation tools.
 
@@ -56,7 +63,13 @@ def command(
     ash export 0d5c0a1e --format atif -o trajectory.json
     ash export --all -o sessions/
     ash export 0d5c0a1e --redact > to-share.jsonl
+    ash export 0d5c0a1e --to-disk            # after the agent has deleted it
     """
+    if puts_back:
+        if everything or target or redacted or form != "jsonl":
+            raise click.UsageError("--to-disk writes one transcript as it was: it needs only a SESSION.")
+        click.echo(visible(str(store.read(partial(_put_back, reference=session or "")))))
+        return
     if everything == bool(session) or (everything and target is None):
         raise click.UsageError("Name a SESSION, or give --all and a folder with -o.")
     export = _Export(form, redacted=redacted)
@@ -80,6 +93,14 @@ async def _export_one(store: ReadStore, reference: str, target: Path | None, exp
     """Write to a file, or to standard output."""
     session = await session_named(store, reference)
     await _write(store, session.id, target, export)
+
+
+async def _put_back(store: ReadStore, reference: str) -> Path:
+    session = await session_named(store, reference)
+    path = disk_place(session, find_homes(os.environ, Path.home()))
+    async with aclosing(store.read_lines(session.id, "jsonl", redacts=False)) as chunks:
+        await put_back(path, chunks)
+    return path
 
 
 async def _export_all(store: ReadStore, folder: Path, export: _Export) -> int:

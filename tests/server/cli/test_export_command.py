@@ -1,6 +1,7 @@
 """`ash export`: a trajectory with its images in a folder next to the file, and exports without secrets."""
 
 import json
+import shutil
 from base64 import b64encode
 from pathlib import Path
 from typing import Any
@@ -86,3 +87,43 @@ def read(path: Path) -> dict[str, Any]:
 
 def image_path(document: dict[str, Any]) -> str:
     return str(document["steps"][0]["message"][1]["source"]["path"])
+
+
+def test_a_deleted_transcript_is_put_back(environment: dict[str, str], tmp_path: Path) -> None:
+    path = tmp_path / ".claude/projects/-w/knot.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(LINE) + "\r\n\n{}")
+    content = path.read_bytes()
+    assert run(environment, "import", "--all").code == 0
+
+    kept = run(environment, "export", "projects/-w/knot.jsonl", "--to-disk")
+    shutil.rmtree(path.parents[1])
+    put_back = run(environment, "export", "projects/-w/knot.jsonl", "--to-disk")
+
+    assert (kept.code, kept.err) == (1, f"ash: {path} exists.\n")
+    assert put_back == Ran(0, f"{path}\n", "")
+    assert (path.read_bytes(), path.stat().st_mode & 0o777, list(path.parent.iterdir())) == (
+        content,
+        0o600,
+        [path],
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["projects/-w/../../x.jsonl", "../x.jsonl", "/tmp/x.jsonl", "notes.jsonl", "projects/-link/x.jsonl"],
+)
+def test_nothing_is_written_outside_of_the_agents_folder(
+    name: str, environment: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / ".claude/projects").mkdir(parents=True)
+    (tmp_path / ".claude/projects/-link").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "knot.jsonl").write_text(json.dumps(LINE))
+    run(environment, "import", "knot.jsonl", "--as", name)
+
+    refused = run(environment, "export", name, "--to-disk")
+
+    assert refused.code == 1
+    assert "is not from the folder of an agent" in refused.err or "leads outside of" in refused.err
+    assert [*tmp_path.rglob("x.jsonl")] == []
