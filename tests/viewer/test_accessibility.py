@@ -30,7 +30,7 @@ LOOKS: Mapping[str, tuple[Any, tuple[int, int]]] = {
     "dark, narrow": ("dark", NARROW),
 }
 
-READY = ".turn, .session-row, .hit, .usage-totals, .compare-table, .refusal, .opblock"
+READY = ".turn, .session-row, .hit, .usage-totals, .compare-table, .refusal, .board .state, .opblock"
 
 QUICK_LOOKS = ("light, wide", "dark, narrow")
 

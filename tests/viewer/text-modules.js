@@ -77,26 +77,36 @@ export function hiddenMarks(text) {
 
 /**
  * Append parts of a text to an element, and return the first beginning that looks different from the whole one, or null;
- * and the number of blocks that were replaced after they were followed by another one with a complete beginning.
+ * and how many elements the last part created, and the whole text has.
  */
 export function grownText(parts) {
   const shown = document.createElement("div");
   const growing = new GrowingMarkdown(shown);
   let text = "";
-  let replaced = 0;
+  let created = 0;
   for (const part of parts) {
     text += part;
-    const finished = [...shown.childNodes].slice(0, -2);
-    growing.update(text);
-    replaced += finished.filter((node, index) => shown.childNodes[index] !== node).length;
+    created = countCreated(() => growing.update(text));
     const whole = document.createElement("div");
     whole.append(markdown(text));
     const [one, other] = [shown, whole].map((root) => root.cloneNode(true));
     one.normalize();
     other.normalize();
-    if (!one.isEqualNode(other)) return [text, replaced];
+    if (!one.isEqualNode(other)) return [text, created, 0];
   }
-  return [null, replaced];
+  return [null, created, shown.querySelectorAll("*").length];
+}
+
+function countCreated(act) {
+  const { createElement } = Document.prototype;
+  let created = 0;
+  Document.prototype.createElement = function (...args) {
+    created += 1;
+    return createElement.apply(this, args);
+  };
+  act();
+  Document.prototype.createElement = createElement;
+  return created;
 }
 
 /** How much of a long text is shown at first, whether the rest is shown on request, and in how many elements. */
