@@ -53,6 +53,7 @@ ALIGNED = {
     ("xab", "aby"): "x- aa bb -y",
     ("aab", "ab"): "aa a- bb",
     ("ab", "cd"): "ac bd",
+    ("xay", "zaaw"): "xz aa ya -w",
 }
 """Pairs of places, as the texts there."""
 
