@@ -23,7 +23,7 @@ export async function showFindings(session) {
   }
 }
 
-/** The number of secrets, a list of their kinds and places, and what it leaves out. */
+/** The number of secrets, their kinds and places, and a warning of unknown forms. */
 export function findingLines({ id }, { total, findings }) {
   const kinds = [...new Set(findings.map(({ kind }) => kind))];
   const rows = kinds.map((kind) => kindRow(id, kind, findings.filter((finding) => finding.kind === kind)));

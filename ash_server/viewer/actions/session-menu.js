@@ -18,7 +18,7 @@ const RESUME = "Copy the resume command";
  */
 export class SessionMenu {
   popup = new MenuPopup();
-  /** The button whose menu was requested last. @type {HTMLElement | undefined} */
+  /** The last button that was clicked. @type {HTMLElement | undefined} */
   opening;
   /** Changes are sent one after the other. @type {Promise<any>} */
   sending = Promise.resolve();
