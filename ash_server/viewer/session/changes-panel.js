@@ -47,6 +47,7 @@ export class ChangesPanel extends SidePanel {
     this.setTitle(this.plan && turn === undefined ? "Plan and changed files" : "Changed files");
     if (!this.isOpen) this.reveal();
     this.focus();
+    if (!this.report) this.body.replaceChildren(el("p", { class: "changed-none" }, "Loading…"));
     try {
       this.show(await this.load(turn, signal), isPlan);
     } catch (problem) {
