@@ -50,6 +50,7 @@ DECISIONS = {
         **dict.fromkeys(("source", "branch", "model", "machine", "person", "tag"), WHOLE),
         **dict.fromkeys(("starred", "archived", "errors", "since", "until"), NOT_A_TEXT),
     },
+    "compareSessions": dict.fromkeys(("a", "b"), WHOLE),
     "searchSession": {"q": PARTS, **dict.fromkeys(("in", "after", "at", "limit"), NOT_A_TEXT)},
     "listEvents": {
         **dict.fromkeys(("after", "agent"), WHOLE),

@@ -33,6 +33,7 @@ OPENS_CONNECTIONS = {
     "ash_server/cli/backup.py": {"connect_command"},  # all tenants
     "ash_server/cli/db.py": {"connect_command"},  # maintenance of whole tables
     "ash_server/cli/doctor.py": {"connect_command"},  # only reads figures
+    "ash_server/cli/self_.py": {"connect_command"},  # only reads the version of the schema
     "ash_server/store/maintenance/backup.py": {"connect_command"},  # all tenants
     "ash_server/store/connections/pool.py": {"psycopg.connect", "Connection.connect"},
     "ash_server/store/schema/migrations.py": {"connect_command"},  # creates tables and roles
