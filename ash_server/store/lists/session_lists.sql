@@ -109,19 +109,22 @@ external_id = %(external_id)s::text
 -- Sessions last active before a time.
 {activity} < %(until)s::timestamptz
 
+-- fragment: names
+-- The texts that a list is searched for.
+concat_ws(E'\n', title, external_id, array_to_string(tags, E'\n'), note)
+
 -- fragment: plain_names
 -- Names without accents, as `without_accents` returns them.
 translate(
-    normalize(regexp_replace(normalize(names, NFD),
+    normalize(regexp_replace(normalize({names}, NFD),
         '[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff]', '', 'g'), NFC),
     'ĐđĦħıŁłŦŧØø', 'DdHhiLlTtOo'
 )
 
 -- fragment: with_text
--- Sessions by a text in the title, the external id, the tags or the note, or by the beginning of the id.
-((SELECT strpos(lower(CASE WHEN octet_length(names) = length(names) THEN names ELSE {plain_names} END),
+-- Sessions by a text in the names, or by the beginning of the id. Without a subquery, which Citus refuses here.
+(strpos(lower(CASE WHEN octet_length({names}) = length({names}) THEN {names} ELSE {plain_names} END),
         lower(%(plain)s::text)) > 0
-    FROM (SELECT concat_ws(E'\n', title, external_id, array_to_string(tags, E'\n'), note) AS names) AS texts)
     OR starts_with(id::text, %(id_prefix)s::text))
 
 -- fragment: matching
