@@ -119,6 +119,7 @@ async def test_all_statements_run_as_the_role_of_a_tenant(
     await use_search(tenant_store)
     await use_usage(tenant_store)
     await use_facts(tenant_store)
+    await use_activity(tenant_store)
     await store.read_statistics()
     with closing(psycopg.connect(database_url, autocommit=True)) as conn:
         assert [each.code for each in diagnose(conn).findings if each.code == "schema"] == []
@@ -297,6 +298,18 @@ async def use_codex(store: Store) -> None:
     await store.messages.reindex(session)
     stored = await store.sessions.get(session)
     assert (stored.title, stored.metadata["agent"], stored.copied_messages) == ("Counting", "traex", 2)
+
+
+async def use_activity(store: Store) -> None:
+    session = await store.sessions.create(source="claude")
+    call = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "make"}}
+    message = {"id": "m1", "role": "assistant", "content": [call], "stop_reason": "tool_use"}
+    await store.messages.append(
+        session.id, [json.dumps({"type": "assistant", "uuid": "u1", "message": message})]
+    )
+    [running] = await store.sessions.with_activity([await store.sessions.get(session.id)])
+    assert running.activity is not None
+    assert (running.activity.state, running.activity.argument) == ("calling", "make")
 
 
 async def use_facts(store: Store) -> None:

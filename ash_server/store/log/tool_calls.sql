@@ -70,11 +70,12 @@ stated AS (
         excluded.at, excluded.tool, excluded.mcp_server, excluded.skill, excluded.outcome, excluded.action,
         excluded.path, excluded.added, excluded.removed)
 ), surplus AS (
-    SELECT key, number FROM old WHERE (key, number) NOT IN (SELECT key, number FROM new)
+    SELECT key, number FROM old
+    WHERE NOT EXISTS (SELECT FROM new WHERE new.key = old.key AND new.number = old.number)
 ), deleted AS (
-    DELETE FROM tool_calls
-    WHERE session_id = %(session_id)b AND key = ANY(ARRAY(SELECT key FROM surplus))
-      AND (key, number) IN (SELECT key, number FROM surplus)
+    DELETE FROM tool_calls USING surplus
+    WHERE session_id = %(session_id)b AND tool_calls.key = ANY(ARRAY(SELECT key FROM surplus))
+      AND tool_calls.key = surplus.key AND tool_calls.number = surplus.number
 )
 
 -- fragment: added
