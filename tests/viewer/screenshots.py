@@ -68,7 +68,7 @@ async def settle(page: Page) -> None:
     await page.locator(".turn, .session-row, .usage-totals").first.wait_for()
     facts = page.locator(".conversation .session-facts")
     if await facts.count():
-        await facts.get_by_text("turns").wait_for()
+        await facts.get_by_text("tool calls").wait_for()
         await page.locator(".turn-end[data-cost]").first.wait_for()
     await page.evaluate(_OPEN)
     await page.evaluate(_SETTLED)
