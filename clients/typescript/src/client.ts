@@ -12,6 +12,7 @@ import type {
   EventPage,
   EventQuery,
   ExportFormat,
+  FindingList,
   Health,
   LabelUpdate,
   Message,
@@ -116,6 +117,11 @@ export class AshClient {
 
   getSession(session: string): Promise<Session> {
     return this.send({ method: "GET", path: sessionPath(session) });
+  }
+
+  /** Return the kinds and places of the secrets in a session, never their values. */
+  listFindings(session: string): Promise<FindingList> {
+    return this.send({ method: "GET", path: `${sessionPath(session)}/findings` });
   }
 
   /** Return where a session ran, and its tools, skills, files and last plan. */

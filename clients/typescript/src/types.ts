@@ -29,6 +29,7 @@ export type Dimension = UsageReport["by"][number];
 export type SessionChanges = Schemas["SessionChanges"];
 export type SessionComparison = Schemas["SessionComparison"];
 export type SessionCounts = Schemas["SessionCounts"];
+export type FindingList = Schemas["FindingList"];
 export type SessionFacts = Schemas["SessionFacts"];
 export type SessionResume = Schemas["SessionResume"];
 export type SessionPage = Schemas["SessionPage"];

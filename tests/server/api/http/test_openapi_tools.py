@@ -78,7 +78,7 @@ def call_usage(call: Callable[..., Any], made: Callable[..., Any], session: Any)
     call("deleteBudget", budget.id)
 
 
-NEEDS_KEY = {"shareSession", "revokeShare"}
+NEEDS_KEY = {"shareSession", "revokeShare", "createSignInCode"}
 """Refused while there is no key."""
 
 
@@ -86,6 +86,8 @@ def call_facts(call: Any, made: Any, session: UUID) -> None:
     assert call("getChanges", session).files_changed == 0
     assert call("getFacts", session).files == []
     assert call("compareSessions", a=session, b=session).files == []
+    assert call("listFindings", session).findings == []
+    assert [each.value for each in call("countSessions").sources] == ["claude"]
     labels = call("updateLabels", session, body=made("LabelPatch", starred=True, addTags=["ui"])).labels
     assert (labels.starred, labels.tags) == (True, ["ui"])
     assert "ui" in [each.name for each in call("listTags").tags]
