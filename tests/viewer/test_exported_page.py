@@ -22,11 +22,12 @@ SHOWN = """
     if (control.previousSibling?.data === " · ") control.previousSibling.remove();
     control.remove();
   }
+  log.querySelectorAll("[data-cost]").forEach((footer) => footer.removeAttribute("data-cost"));
   log.querySelectorAll(".turn-end:empty").forEach((footer) => footer.remove());
   return log.innerHTML;
 })()
 """
-"""The log without the changes of turns, which the session page loads later."""
+"""The log without the changes and costs of turns, which the session page loads later."""
 
 
 @pytest.fixture
