@@ -1,8 +1,8 @@
 /** The page of a code for a phone: exchanges the code in the fragment for a cookie, when the button is pressed. */
 
-const INVALID_CODE = "This code is not valid, or no longer. It works once, within five minutes: show a new one.";
+const INVALID_CODE = "This code is invalid or has expired. A code works once, within five minutes: create a new one.";
 
-/** Return the reason why a code is not accepted; empty if it is. */
+/** Exchange the code for a cookie. Return the reason of a refusal; empty on success. */
 async function exchangeCode(secret) {
   const headers = { "Content-Type": "application/json" };
   const response = await fetch(location.pathname, { method: "POST", headers, body: JSON.stringify({ secret }) });

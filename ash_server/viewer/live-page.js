@@ -1,4 +1,4 @@
-/** The board of running sessions: what each does now, and which of them wait for the person. */
+/** The page of running sessions, with their current activity; those that wait for the person come first. */
 import { getJson, likePage, withQuery } from "./lib/api.js";
 import { ABANDONED_MS, activityOf, keepElapsed } from "./lib/activity-text.js";
 import { el, morph, setChildren } from "./lib/dom.js";
@@ -111,7 +111,7 @@ class LivePage {
   }
 }
 
-/** The group of a session; undefined for one that is not on the board. Subagents belong to the call of their parent. */
+/** The group of a session; undefined for one that is not on the page. Subagents belong to the call of their parent. */
 function groupOf(session, now) {
   if (session.agentId !== undefined || isImported(session) || now - lastActivity(session) > ABANDONED_MS) return undefined;
   const activity = activityOf(session, now);
@@ -119,7 +119,7 @@ function groupOf(session, now) {
   return activity.isWaiting ? "waiting" : "running";
 }
 
-/** When a session began: rows keep their places while sessions grow. */
+/** The start of a session, by which rows are sorted: they keep their places while sessions grow. */
 function begin({ firstAt, createdAt }) {
   return Date.parse(firstAt ?? createdAt);
 }

@@ -1,4 +1,4 @@
-/** The address of a session that is not stored: wait for its first line, for a run that is just starting. */
+/** The page of a session that is not stored, perhaps because its run is just starting: waits for its first message. */
 import { getJson, withQuery } from "./lib/api.js";
 import { themeToggle } from "./lib/theme.js";
 import { SessionFeed } from "./sessions/session-feed.js";
@@ -6,7 +6,7 @@ import { SessionFeed } from "./sessions/session-feed.js";
 document.querySelector(".page-header")?.append(themeToggle());
 
 const { reference } = document.body.dataset;
-/** The sessions that do not have the reference. @type {Set<string>} */
+/** The sessions that were looked at. @type {Set<string>} */
 const others = new Set();
 
 async function look() {

@@ -92,7 +92,7 @@ async def test_fork_and_its_original(page: Page, client: httpx2.AsyncClient, pai
     await expect(page).to_have_url(f"{client.base_url}/compare?a={a}&b={b}")
     note = page.locator(".compare-note")
     await expect(note).to_contain_text("The first 5 messages of B are the same as in A.")
-    await note.get_by_role("link", name="What follows in A").click()
+    await note.get_by_role("link", name="Next prompt in A").click()
     await expect(page).to_have_url(f"{client.base_url}/sessions/{a}?message=6")
 
 

@@ -90,7 +90,7 @@ async def test_page_and_stored_text_say_so(page: Page, session: Session, restart
     await expect(panel.get_by_role("heading", name="Message 1")).to_be_visible()
     await expect(panel.get_by_role("alert")).to_contain_text("The server cannot be reached.")
     await expect(notice).to_have_text(
-        "The server cannot be reached. What is loaded can still be read. Retry now"
+        "The server cannot be reached. Loaded content can still be read. Retry now"
     )
     await expect(notice.get_by_role("button")).to_be_hidden()
 

@@ -142,5 +142,5 @@ async def test_code_of_a_phone_leads_to_its_page(page: Page, keyed: Keyed, compl
 
     await page.goto(f"{keyed.address}{code}#{secret}")
     await page.get_by_role("button", name="Sign in on this device").click()
-    await expect(page.get_by_role("status")).to_contain_text("not valid, or no longer")
+    await expect(page.get_by_role("status")).to_contain_text("invalid or has expired")
     complaints[:] = [each for each in complaints if "404" not in each]

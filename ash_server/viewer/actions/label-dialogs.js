@@ -80,4 +80,3 @@ function removeButton(tag, remove) {
   element.append(el("bdi", {}, tag), el("span", { "aria-hidden": "true" }, "×"));
   return element;
 }
-

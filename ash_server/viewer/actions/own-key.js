@@ -10,7 +10,7 @@ export function ownKey() {
 }
 
 /**
- * Why a key may not do something; undefined if it may, or if the key is not known: then the server decides.
+ * The reason why a key may not do something; undefined if it may, or if the key is unknown: the server then decides.
  *
  * @param {any} key
  * @param {"read" | "write" | "share"} scope

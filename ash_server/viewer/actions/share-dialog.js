@@ -21,47 +21,7 @@ export function shareSession(session, key) {
   const address = `/api/sessions/${session.id}/shares`;
   const found = el("div", { role: "status" }, note("Searching for secrets…"));
   const alert = alertLine();
-  const created = el("div", { role: "status" });
   const links = el("div");
-  const create = el("button", { type: "submit", class: "primary", disabled: true }, "Create link");
-  const span = el(
-    "select",
-    {},
-    ...SPANS.map(([hours, label]) => el("option", { value: hours, selected: hours === DEFAULT_HOURS }, label)),
-  );
-  const follow = checkbox("Also messages that are stored later");
-  const subagents = checkbox("Also lines of subagents in the transcript");
-  const redacted = checkbox("Replace secrets of known forms", true);
-  const mayShow = key?.scopes.includes("admin") && !key.redacts;
-  const form = el(
-    "form",
-    {},
-    el("label", { class: "action-row" }, el("span", {}, "Valid for"), span),
-    follow.element,
-    subagents.element,
-    mayShow && redacted.element,
-    alert,
-    created,
-    el("div", { class: "action-buttons" }, closeButton(), create),
-  );
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    alert.textContent = "";
-    create.disabled = true;
-    const wanted = {
-      expiresInHours: Number(span.value),
-      follow: follow.isOn(),
-      subagents: subagents.isOn(),
-      redacted: redacted.isOn(),
-    };
-    try {
-      created.replaceChildren(...newLink(await sendJson("POST", address, wanted)));
-      showLinks();
-    } catch (problem) {
-      alert.textContent = messageOf(problem);
-    }
-    create.disabled = false;
-  });
   const showLinks = async () => {
     const { shares } = await getJson(address).catch(() => ({ shares: [] }));
     links.replaceChildren(...linkList(shares, revoke));
@@ -75,6 +35,12 @@ export function shareSession(session, key) {
     }
     await showLinks();
   };
+  const send = async (options) => {
+    const link = await sendJson("POST", address, options);
+    showLinks();
+    return link;
+  };
+  const { form, submit } = linkForm(key, alert, send);
   const dialog = openDialog(
     "Share",
     note("A link shows this session without a key, to everyone who has the link."),
@@ -87,14 +53,58 @@ export function shareSession(session, key) {
   loadFindings(session).then(
     (findings) => {
       found.replaceChildren(...findingLines(session, findings));
-      create.disabled = false;
+      submit.disabled = false;
     },
     (problem) => found.replaceChildren(el("p", { class: "action-error" }, messageOf(problem))),
   );
 }
 
+/** The form that creates a link. Its button is disabled at first. */
+function linkForm(key, alert, send) {
+  const created = el("div", { role: "status" });
+  const submit = el("button", { type: "submit", class: "primary", disabled: true }, "Create link");
+  const span = el(
+    "select",
+    {},
+    ...SPANS.map(([hours, label]) => el("option", { value: hours, selected: hours === DEFAULT_HOURS }, label)),
+  );
+  const follow = checkbox("Also messages that are stored later");
+  const subagents = checkbox("Also lines of subagents in the transcript");
+  const redacted = checkbox("Replace secrets of known forms", true);
+  const mayShowSecrets = key?.scopes.includes("admin") && !key.redacts;
+  const form = el(
+    "form",
+    {},
+    el("label", { class: "action-row" }, el("span", {}, "Valid for"), span),
+    follow.element,
+    subagents.element,
+    mayShowSecrets && redacted.element,
+    alert,
+    created,
+    el("div", { class: "action-buttons" }, closeButton(), submit),
+  );
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    alert.textContent = "";
+    submit.disabled = true;
+    const options = {
+      expiresInHours: Number(span.value),
+      follow: follow.isOn(),
+      subagents: subagents.isOn(),
+      redacted: redacted.isOn(),
+    };
+    try {
+      created.replaceChildren(...newLink(await send(options)));
+    } catch (problem) {
+      alert.textContent = messageOf(problem);
+    }
+    submit.disabled = false;
+  });
+  return { form, submit };
+}
+
 function newLink({ path }) {
-  const where = isLocal(location.hostname) && note("This server is reached at an address that only this machine has.");
+  const where = isLocal(location.hostname) && note("Only this machine can open the link: its address is local.");
   const parts = [note("The link, shown only now:"), commandLine(location.origin + path), where];
   return parts.filter((part) => part instanceof Element);
 }

@@ -111,7 +111,7 @@ function badge(side) {
   return el("span", { class: "compare-badge", "data-side": side }, side.toUpperCase());
 }
 
-/** The common beginning of a copy or a fork and the other session. */
+/** A note about the messages that a copy or a fork has in common with the other session. */
 function commonNote({ a, b, common, prompts }) {
   if (a.id === b.id) return el("p", { class: "compare-note" }, "Both are the same session.");
   if (!common) return undefined;
@@ -127,7 +127,7 @@ function commonNote({ a, b, common, prompts }) {
   const sessions = { a, b };
   const after = links.flatMap(([side, prompt]) => [
     " ",
-    el("a", { href: promptAddress(sessions[side], prompt) }, `What follows in ${side.toUpperCase()}`),
+    el("a", { href: promptAddress(sessions[side], prompt) }, `Next prompt in ${side.toUpperCase()}`),
   ]);
   const usage = isOfThird ? "" : ` Their tokens and cost count in ${origin}.`;
   return el("p", { class: "compare-note" }, ...relation, usage, ...after);

@@ -1,6 +1,6 @@
-/** The part in which two texts differ. No DOM. */
+/** The different part of two texts. No DOM. */
 
-/** Texts that have less in common are not compared. */
+/** Texts with less in common are not compared. */
 const MIN_COMMON_SHARE = 0.4;
 const WORD = /\s+|[\p{L}\p{N}_]+|[^\s\p{L}\p{N}_]/gu;
 

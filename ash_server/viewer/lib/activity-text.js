@@ -1,4 +1,4 @@
-/** What a session does now, as elements: for the bar, the list and the board. */
+/** The current activity of a session, as elements: for the bar, the list and the page of running sessions. */
 import { showHiddenCharacters } from "./ansi.js";
 import { el } from "./dom.js";
 import { markHidden } from "./hidden-characters.js";
@@ -11,7 +11,7 @@ export const ABANDONED_MS = 10 * 60_000;
 const SECOND = 1000;
 
 /**
- * `title` and `gist` are those of the call that runs, or a word for what happens; `since` is when it began.
+ * `title` and `gist` describe the running call, or `title` is a word such as "Writing"; `since` is its start.
  *
  * @typedef {{isWaiting?: boolean, title?: string, gist?: string, since?: number}} Activity
  */

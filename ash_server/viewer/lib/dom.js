@@ -68,7 +68,7 @@ export function morph(element, fresh, kept) {
 const LAZY = ".aside, .json, .diff, .diffs, .text-rest";
 
 /**
- * The fresh nodes, with the nodes before them in their place where these can be updated.
+ * The fresh nodes, each replaced by the old node at its position if that can be updated in place.
  *
  * @param {any[]} before
  * @param {any[]} after

@@ -29,7 +29,7 @@ function isPart(activeMs, durationMs) {
 }
 
 /**
- * Name, project, branch, models, prompts, duration, machine, and who or what began a session, as far as they are known.
+ * Name, project, branch, models, prompts, duration, machine, person and cause of a session, as far as they are known.
  *
  * @param {any} session
  * @param {{models?: string[], modelsHint?: string, projectAddress?: string, hasMachine?: boolean, hasPerson?: boolean,
@@ -50,7 +50,7 @@ export function placeFacts(session, { projectAddress, hasMachine, hasPerson, isN
     duration && el("span", { class: "duration" }, duration),
     hasMachine && isolated("machine", machine, "The machine that stored it"),
     hasPerson && isolated("person", person, "The person who stored it"),
-    isolated("cause", CAUSES[cause ?? ""], "What began it"),
+    isolated("cause", CAUSES[cause ?? ""], "How it was started"),
   ];
   return facts.filter((fact) => fact instanceof Element);
 }

@@ -12,6 +12,9 @@ const MARKS_AFTER = new Set(".,;:!?*~…");
 const PAIRS = { ")": "(", "]": "[" };
 const DIRECTION_MARKS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/;
 
+/** Attributes of links to other sites. */
+export const OUTSIDE = { rel: "noopener noreferrer nofollow", target: "_blank" };
+
 /** The normal form of an http or https address; undefined for other addresses. */
 export function webAddress(address) {
   if (!URL.canParse(address)) return undefined;
@@ -32,7 +35,7 @@ export function isWebUrl(address) {
  * @param {...any} children
  */
 export function webLink(href, attributes, ...children) {
-  return el("a", { href, rel: "noopener noreferrer nofollow", target: "_blank", ...attributes }, ...children);
+  return el("a", { href, ...OUTSIDE, ...attributes }, ...children);
 }
 
 /**
@@ -79,7 +82,7 @@ function withoutMarks(address) {
   return address.slice(0, end);
 }
 
-/** False if the name of a link looks like an address other than its target. */
+/** False if the name of a link looks like another address than its target. */
 function isHonest(name, href) {
   const text = name.trim();
   if (DIRECTION_MARKS.test(text)) return false;

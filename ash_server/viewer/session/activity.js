@@ -1,15 +1,15 @@
-/** What the open turn of a session does now, as its events state it. */
+/** The current activity of a session, from the events of its open turn. */
 import { callSummary } from "../render/tools/registry.js";
 
-/** Tools that wait for an answer of the person; as in `ash_shared/projections/activity.py`. */
+/** Tools that ask the person; as in `ash_shared/projections/activity.py`. */
 export const ASKING_TOOLS = new Set(
   `askuser askuserquestion askfollowupquestion askquestion question requestuserinput exitplanmode planexit
    mcpapprovalrequest`.split(/\s+/),
 );
 
 /**
- * The call that waits for the person, or else the latest one that runs, or else what is written; undefined if the events
- * do not state it.
+ * The call that waits for the person, else the latest running call, else the text that is being written; undefined if
+ * there is none.
  *
  * @param {import("../render/chat-renderer.js").ChatRenderer} renderer
  * @returns {import("../lib/activity-text.js").Activity | undefined}

@@ -4,7 +4,7 @@ import { retryWhenBack } from "../lib/server-return.js";
 
 /** Shorter interruptions are not shown. */
 const MIN_OUTAGE_MS = 1500;
-const UNREACHABLE_TEXT = "The server cannot be reached. What is loaded can still be read.";
+const UNREACHABLE_TEXT = "The server cannot be reached. Loaded content can still be read.";
 
 /** A line at the end of the log while the event stream is disconnected, or after a request did not reach the server. */
 export class ConnectionNotice {

@@ -1,7 +1,7 @@
 import { button, el } from "../lib/dom.js";
 import { changedFilesText } from "./changes.js";
 
-/** A control in the footer of each turn that changed files: it opens the panel with the changes of the turn. */
+/** Adds a button to the footer of each turn that changed files: it opens the panel with the changes of the turn. */
 export class TurnChanges {
   /** The turns of the report by number. @type {Map<number, any>} */
   turns = new Map();

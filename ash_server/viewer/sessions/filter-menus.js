@@ -29,7 +29,6 @@ export class FilterMenus {
    */
   constructor(on) {
     this.menus = MENUS.map(([name, label, plural, textOf]) => ({ name, plural, menu: new FilterMenu({ name, label, textOf, on }) }));
-    this.note = el("p", { class: "choices-note" });
     this.element = el("div", { class: "chips choices" }, ...this.menus.map(({ menu }) => menu.element));
   }
 
@@ -112,7 +111,8 @@ class FilterMenu {
   /** Hide the values without the text in the search box. */
   find() {
     const words = this.search.hidden ? "" : this.search.value.trim().toLowerCase();
-    for (const choice of this.choices) choice.hidden = !choice.dataset.value?.toLowerCase().includes(words) && !choice.textContent?.toLowerCase().includes(words);
+    const includes = (text) => text?.toLowerCase().includes(words);
+    for (const choice of this.choices) choice.hidden = !includes(choice.dataset.value) && !includes(choice.textContent);
   }
 
   /** @returns {HTMLElement[]} */

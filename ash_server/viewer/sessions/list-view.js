@@ -14,7 +14,7 @@ const MAX_PAGE = 1000;
 
 /**
  * Callbacks of both views: `status` shows a text about the list, `clear` removes the filters, `everywhere` searches
- * tool results too.
+ * tool results too, `search` searches for another query.
  * @typedef {{status: (text: string) => void, clear: () => void, everywhere: () => void,
  *   search: (q: string) => void}} ViewCallbacks
  */

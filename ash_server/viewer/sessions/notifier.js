@@ -1,4 +1,4 @@
-/** Notifications of the browser for sessions that begin to wait for the person, or end. Off until a click. */
+/** Browser notifications for sessions that begin to wait for the person, or end. Off until the button is pressed. */
 import { activityOf } from "../lib/activity-text.js";
 import { button, el } from "../lib/dom.js";
 import { sessionAddress } from "../session/permalinks.js";
@@ -6,7 +6,7 @@ import { sessionName } from "./session-row.js";
 
 const SETTING = "ash-notifications";
 
-/** Why the browser shows none. */
+/** Reasons why the browser shows no notifications. */
 const REASONS = {
   insecure: "Notifications need https or localhost.",
   missing: "This browser has no notifications.",
@@ -35,10 +35,10 @@ export class Notifier {
   }
 
   update() {
-    const why = reason();
-    this.button.hidden = why !== undefined;
+    const obstacle = reason();
+    this.button.hidden = obstacle !== undefined;
     this.button.setAttribute("aria-pressed", String(this.isOn));
-    this.note.textContent = why ? REASONS[why] : "";
+    this.note.textContent = obstacle ? REASONS[obstacle] : "";
   }
 
   /** Notify of a session that began to wait or ended since the state before. */

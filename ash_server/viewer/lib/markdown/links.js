@@ -1,4 +1,5 @@
 /** Links and images of Markdown: only web and mail addresses become links, and nothing is fetched. */
+import { OUTSIDE } from "../web-links.js";
 
 const LONG_WORD_AT_START = /^\S{1001}/; // such words are not searched for bare links
 const MAX_ADDRESS_LENGTH = 200;
@@ -44,18 +45,18 @@ export function withLinks(tokens, { Token, md }) {
 
 function rewriteLink(token) {
   const address = token.attrGet("href");
-  const href = webAddress(address);
+  const href = linkAddress(address);
   token.meta = { address, isDead: href === null };
   token.tag = href === null ? "span" : "a";
   token.attrs = [
-    ...(href === null ? [["class", "dead-link"]] : webLinkAttributes(href)),
+    ...(href === null ? [["class", "dead-link"]] : linkAttributes(href)),
     ...(token.attrs ?? []).filter(([name]) => name === "title"),
   ];
   return token;
 }
 
-function webLinkAttributes(href) {
-  return Object.entries({ href, rel: "noopener noreferrer nofollow", target: "_blank" });
+function linkAttributes(href) {
+  return Object.entries({ href, ...OUTSIDE });
 }
 
 function linkEndTokens(token, linkTokens, Token) {
@@ -69,10 +70,10 @@ function linkEndTokens(token, linkTokens, Token) {
 /** A link to an image, which is never fetched; inside another link, only its text. */
 function imageTokens(token, isInLink, Token, md) {
   const address = token.attrGet("src");
-  const href = webAddress(address);
+  const href = linkAddress(address);
   const alt = md.renderer.renderInlineAsText(token.children, md.options, {}) || "image";
   const isLink = href !== null && !isInLink;
-  const attributes = [["class", "remote-image"], ...(isLink ? webLinkAttributes(href) : [])];
+  const attributes = [["class", "remote-image"], ...(isLink ? linkAttributes(href) : [])];
   const [open, text, close] = wrapText(isLink ? "a" : "span", attributes, alt, Token);
   const suffix =
     href === null
@@ -98,7 +99,8 @@ function textToken(content, Token) {
   return Object.assign(new Token("text", "", 0), { content });
 }
 
-function webAddress(address) {
+/** The normal form of a web or mail address; null for other addresses. */
+function linkAddress(address) {
   if (!URL.canParse(address)) return null;
   const url = new URL(address);
   return SCHEMES.has(url.protocol) ? url.href : null;

@@ -9,7 +9,7 @@ const DOLLARS = /\$(?![\s$])[^$\n`]{0,500}(?<![\s\\])\$(?![\w$])/y;
 const NO_FORMULA = /^\$(?:\d[\d.,]*(?:[kKmMbB]\b)?[\s,;–-]|[A-Z_]{3}|\{|\(\()|"/;
 const DOUBLE_DOLLARS = /\$\$(?![\s$])[^$\n`]{0,500}(?<![\s\\])\$\$(?![\w$])/y;
 const PARENTHESES = /\\\([^\n`]{1,500}?\\\)/y;
-/** What distinguishes mathematics from brackets that are only escaped: one letter, or an operator. */
+/** A single letter or an operator: escaped brackets without one are not mathematics. */
 const FORMULA = /^..\s*\w\s*..$|[\^_={}+*/<>|-]|\\[a-zA-Z]/;
 const BLOCKS = { "$$": "$$", "\\[": "\\]" };
 
