@@ -66,7 +66,7 @@ def _outdated(facts: dict[str, str]) -> Iterator[str]:
     if schema is None or schema == REVISION:
         return
     if schema in known_revisions():
-        yield f"the schema of the store is {schema}, this version's is {REVISION}: run `ash db upgrade`"
+        yield f"the schema of the store is {schema}, this version needs {REVISION}: run `ash db upgrade`"
     else:
         yield f"a newer version has migrated the store to schema {schema}: update this installation"
 

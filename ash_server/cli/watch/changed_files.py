@@ -1,4 +1,4 @@
-"""Find the transcripts that have changed, again and again."""
+"""Watch transcripts for changes."""
 
 import asyncio
 import os
@@ -31,7 +31,7 @@ class FileStamps(NamedTuple):
 
 
 class ChangedFiles:
-    """The files of some paths, or of the agents on this machine, that have changed since they were remembered."""
+    """Transcripts below some paths, or of the agents on this machine, that changed since they were remembered."""
 
     def __init__(self, paths: Sequence[Path], within: Sequence[Path] = (), *, watches: bool) -> None:
         self._paths = paths
@@ -57,11 +57,11 @@ class ChangedFiles:
         self._reported |= {*report.unread}
 
     def _warn_of_losses(self, stamps: Mapping[Path, FileStamps]) -> None:
-        """Warn of files that were deleted or cut before they were remembered as they were seen."""
+        """Warn of files that were deleted or truncated before their last seen state was stored."""
         for path, seen in self._seen.items():
             known = self._known.get(path)
             if known != seen and _size(stamps.get(path)) < _size(seen):
-                warn(f"{path}: deleted or cut after {_size(seen)} bytes, of these {_size(known)} were stored")
+                warn(f"{path}: deleted or truncated after {_size(seen)} bytes; {_size(known)} were stored")
 
     def _list(self, report: ImportReport) -> Iterable[Path]:
         if self._paths:
@@ -95,7 +95,7 @@ async def changes(folders: Callable[[], Iterable[Path]]) -> AsyncGenerator[None,
 async def _events(watched: Iterable[Path]) -> AsyncGenerator[None, None]:
     from watchfiles import awatch
 
-    changes = awatch(
+    watcher = awatch(
         *watched,
         debounce=_COLLECT_MS,
         rust_timeout=int(POLL_SECONDS * 1000),
@@ -107,10 +107,10 @@ async def _events(watched: Iterable[Path]) -> AsyncGenerator[None, None]:
     try:
         while True:
             # Started before the files are compared, so that no change is missed meanwhile.
-            pending = pending or asyncio.create_task(_next(changes))
+            pending = pending or asyncio.create_task(_next(watcher))
             await asyncio.sleep(0)
             yield
-            # A file may be in a new folder before the system watches that: the files are compared once more.
+            # A file may be in a new folder before the system watches it: the files are compared once more.
             done, _ = await asyncio.wait({pending}, timeout=_SETTLE_SECONDS if has_changes else None)
             has_changes = bool(done and pending.result())
             pending = None if done else pending
@@ -118,11 +118,11 @@ async def _events(watched: Iterable[Path]) -> AsyncGenerator[None, None]:
         if pending is not None:
             pending.cancel()
             await asyncio.gather(pending, return_exceptions=True)
-        await changes.aclose()
+        await watcher.aclose()
 
 
-async def _next(changes: AsyncGenerator[set[Any], None]) -> set[Any]:
-    return await anext(changes)
+async def _next(watcher: AsyncGenerator[set[Any], None]) -> set[Any]:
+    return await anext(watcher)  # a task needs a coroutine
 
 
 def _existing(folders: Callable[[], Iterable[Path]]) -> set[Path]:

@@ -20,11 +20,11 @@ def watching() -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            other = os.pread(descriptor, 20, 0).decode() or "not known"
+            other = os.pread(descriptor, 20, 0).decode() or "unknown"
             raise click.ClickException(
-                f"another `ash watch` runs with this ASH_HOME: its process is {other}"
+                f"another `ash watch` is running with this ASH_HOME (process {other})"
             ) from None
-        with suppress(OSError):  # the number only helps to find it
+        with suppress(OSError):  # the number only helps to find the process
             os.truncate(descriptor, 0)
             os.pwrite(descriptor, str(os.getpid()).encode(), 0)
         yield

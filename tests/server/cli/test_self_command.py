@@ -43,7 +43,7 @@ def test_reports_an_outdated_schema(ash: Ash, database_url: str) -> None:
         return shown.code, shown.out.splitlines()[-1]
 
     assert [shown_at(revision) for revision in ("0001", "9999")] == [
-        (1, f"! the schema of the store is 0001, this version's is {REVISION}: run `ash db upgrade`"),
+        (1, f"! the schema of the store is 0001, this version needs {REVISION}: run `ash db upgrade`"),
         (1, "! a newer version has migrated the store to schema 9999: update this installation"),
     ]
 

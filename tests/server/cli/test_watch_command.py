@@ -98,7 +98,7 @@ def test_only_one_watcher_runs(transcript: Path, tmp_path: Path, database_url: s
 
     assert (second.returncode, err) == (
         1,
-        f"ash: another `ash watch` runs with this ASH_HOME: its process is {first.pid}\n",
+        f"ash: another `ash watch` is running with this ASH_HOME (process {first.pid})\n",
     )
 
 
@@ -118,7 +118,7 @@ def test_warns_of_a_file_that_was_deleted_before_it_was_stored(
 
     assert files.find(ImportReport()) == {}
     warning = " ".join(capsys.readouterr().err.split())
-    assert warning == f"ash: {path}: deleted or cut after {seen} bytes, of these {size} were stored"
+    assert warning == f"ash: {path}: deleted or truncated after {seen} bytes; {size} were stored"
 
 
 async def test_changes_are_found_in_folders_that_appear_later(
