@@ -94,7 +94,7 @@ class AsyncAshClient:
             query["after"] = page.next_after
 
     async def count_sessions(self, **query: Unpack[CountQuery]) -> SessionCounts:
-        """Count the sessions by the values of filters; the counts of a filter that is set leave it out."""
+        """Count sessions by the values of each filter. A filter does not narrow its own counts."""
         return await self.send(requests.count_sessions(**query))
 
     async def get_session(self, session: SessionId) -> Session:

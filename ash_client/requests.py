@@ -132,7 +132,7 @@ class SessionQuery(TypedDict, total=False):
     usage: bool
     """With the tokens and costs of each session."""
     activity: bool
-    """With what sessions that changed within 10 minutes do now."""
+    """With the current activity of sessions that changed within 10 minutes."""
 
 
 class CountQuery(TypedDict, total=False):

@@ -93,7 +93,7 @@ class AshClient:
             query["after"] = page.next_after
 
     def count_sessions(self, **query: Unpack[CountQuery]) -> SessionCounts:
-        """Count the sessions by the values of filters; the counts of a filter that is set leave it out."""
+        """Count sessions by the values of each filter. A filter does not narrow its own counts."""
         return self.send(requests.count_sessions(**query))
 
     def get_session(self, session: SessionId) -> Session:

@@ -158,9 +158,9 @@ def _delete_old_pages() -> None:
 def _write_page(write: Callable[[str], object], page: ExportedPage, loaded: InMemorySession) -> None:
     write(page.head)
     write(join_events(loaded.events))
-    write(page.between)
+    write(page.after_events)
     write(escape_script(_with_cost(loaded).model_dump_json()))
-    write(page.middle)
+    write(page.after_summary)
     write(escape_script(loaded.changes.json()))
     write(page.end)
 

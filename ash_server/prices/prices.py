@@ -254,4 +254,6 @@ def _multiply(counts: Sequence[int], rated: _Rated) -> Cost:
 def _rounded(numerator: int, denominator: int) -> int:
     """Return `round(Fraction(numerator, denominator))`, faster."""
     whole, rest = divmod(numerator, denominator)
-    return whole + (2 * rest > denominator or (2 * rest == denominator and whole % 2))
+    is_half = 2 * rest == denominator  # rounded to an even number
+    rounds_up = whole % 2 == 1 if is_half else 2 * rest > denominator
+    return whole + rounds_up

@@ -34,9 +34,8 @@ def _match_text(q: str) -> Match:
             redact(session.external_id or ""),
             *(map(redact, (*labels.tags, labels.note)) if labels else ()),
         )
-        return part in without_accents("\n".join(filter(None, texts))).lower() or str(session.id).startswith(
-            part
-        )
+        names = without_accents("\n".join(filter(None, texts))).lower()
+        return part in names or str(session.id).startswith(part)
 
     return match
 

@@ -1,6 +1,21 @@
-"""Names of tools, which agents spell in different ways."""
+"""Names of tools and of their arguments, which agents spell in different ways."""
 
 from functools import lru_cache
+
+MAIN_ARGUMENTS = (
+    "command",
+    "cmd",
+    "pattern",
+    "query",
+    "file_path",
+    "filePath",
+    "path",
+    "url",
+    "description",
+    "prompt",
+    "name",
+)
+"""The first of these arguments that a call has is its most important one."""
 
 _MAX_CACHED = 100
 """Characters of a name that is cached: a cache of longer ones could become large."""

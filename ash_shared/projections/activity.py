@@ -1,4 +1,4 @@
-"""What a session does now, for lists of running sessions."""
+"""The current activity of a session, for lists of running sessions."""
 
 import json
 import re
@@ -8,6 +8,7 @@ from typing import Any
 from ash_shared.eventlog import OpenTurn
 from ash_shared.model.session import SessionActivity
 from ash_shared.model.times import datetime_of
+from ash_shared.parsing.tool_names import MAIN_ARGUMENTS
 
 ASKING_TOOLS = frozenset(
     [
@@ -22,22 +23,7 @@ ASKING_TOOLS = frozenset(
         "mcpapprovalrequest",
     ]
 )
-"""Tools that wait for an answer of the person, without punctuation; as in viewer/session/activity.js."""
-
-MAIN_ARGUMENTS = (
-    "command",
-    "cmd",
-    "pattern",
-    "query",
-    "file_path",
-    "filePath",
-    "path",
-    "url",
-    "description",
-    "prompt",
-    "name",
-)
-"""The first of these arguments that a call has is its most important one."""
+"""Tools that ask the person, in lower case and without punctuation; as in viewer/session/activity.js."""
 
 _OPEN_TEXTS: Mapping[str, Any] = {"text": "writing", "thinking": "thinking"}
 
@@ -57,16 +43,11 @@ def to_activity(turn: OpenTurn | None, calls: Iterable[Mapping[str, Any]]) -> Se
     last = (asking or list(pending))[-1]
     event = next((call for call in calls if call["payload"]["toolCallId"] == last), None)
     payload: Mapping[str, Any] = {} if event is None else event["payload"]
-    known = {
-        "argument": main_argument(payload.get("args")) or None,
-        "since": None if event is None else datetime_of(event["timestamp"]),
-    }
-    return SessionActivity.model_validate(
-        {
-            "state": "waiting" if asking else "calling",
-            "tool": pending[last],
-            **{name: value for name, value in known.items() if value is not None},
-        }
+    return SessionActivity(
+        state="waiting" if asking else "calling",
+        tool=pending[last],
+        argument=main_argument(payload.get("args")) or None,
+        since=None if event is None else datetime_of(event["timestamp"]),
     )
 
 
@@ -75,9 +56,11 @@ def main_argument(args: Any) -> str:
     if isinstance(args, dict):
         if question := _first_question(args.get("questions")):
             return question
-        main = next((args[name] for name in MAIN_ARGUMENTS if isinstance(args.get(name), str)), None)
-        return main if main is not None else _to_json(args) if args else ""
-    return args if isinstance(args, str) else "" if args is None else _to_json(args)
+        fallback = _to_json(args) if args else ""
+        return next((args[name] for name in MAIN_ARGUMENTS if isinstance(args.get(name), str)), fallback)
+    if args is None:
+        return ""
+    return args if isinstance(args, str) else _to_json(args)
 
 
 def _first_question(questions: Any) -> str | None:

@@ -60,7 +60,7 @@ class ComparedSession(NamedTuple):
 
 
 class PromptLog:
-    """The prompts of the events so far, in wire form and log order, without retracted ones.
+    """Collects prompts from events in wire form and log order, without retracted ones.
 
     `redact` edits each text before it is kept.
     """
@@ -76,7 +76,7 @@ class PromptLog:
         self._turn_ids: set[str] = set()
 
     def add(self, event: Mapping[str, Any]) -> None:
-        """Add an event; those with other types than `PROMPT_EVENTS` are ignored."""
+        """Add an event; types other than `PROMPT_EVENTS` are ignored."""
         kind, payload = event["type"], event["payload"]
         if kind == "reset":
             self._clear()
@@ -90,7 +90,8 @@ class PromptLog:
     def _start_turn(self, event: Mapping[str, Any]) -> None:
         turn = event.get("turnId")
         if turn is None or turn not in self._turn_ids:
-            self._turn_ids |= set() if turn is None else {turn}
+            if turn is not None:
+                self._turn_ids.add(turn)
             self._turns.append(event.get("sequence") or 0)
 
     def _add_prompt(self, event: Mapping[str, Any], payload: Mapping[str, Any]) -> None:
@@ -122,7 +123,7 @@ class PromptLog:
         ]
 
     def _first_retracted(self, payload: Mapping[str, Any]) -> int | None:
-        """Return the sequence of the first retracted event, if all later ones are retracted, too."""
+        """Return the sequence of the first retracted event, if it and all later ones are retracted."""
         record, turns = payload.get("fromMessageId"), payload.get("turns")
         if isinstance(record, str):
             return next((prompt.sequence for prompt in self.prompts if record in prompt.names), None)
@@ -134,7 +135,7 @@ class PromptLog:
 
 
 def compare_sessions(a: ComparedSession, b: ComparedSession) -> SessionComparison:
-    """Return the comparison. Texts are compared as they are, so redact them before."""
+    """Return the comparison. Redact texts before: they are compared as they are."""
     common = _common_beginning(a.session, b.session)
     files, more_files = _compare_files(a.facts, b.facts)
     return SessionComparison(
@@ -270,13 +271,15 @@ def _compare_prompts(
     for left, right in align(one, other):
         pair = _at(a.prompts, left), _at(b.prompts, right)
         is_equal = pair[0] is not None and pair[1] is not None and pair[0].text == pair[1].text
-        is_copied = any(
-            prompt is not None and prompt.message_sequence is not None and prompt.message_sequence <= last
-            for prompt, last in zip(pair, copied, strict=True)
-        )
-        yield PromptPair(
-            a=_shown(pair[0]), b=_shown(pair[1]), is_equal=is_equal, is_copied=is_copied and is_equal
-        )
+        is_copied = is_equal and any(map(_is_within, pair, copied))
+        yield PromptPair(a=_shown(pair[0]), b=_shown(pair[1]), is_equal=is_equal, is_copied=is_copied)
+
+
+def _is_within(prompt: Prompt | None, last_message: int) -> bool:
+    """True if a stored message up to this one contains the prompt."""
+    return (
+        prompt is not None and prompt.message_sequence is not None and prompt.message_sequence <= last_message
+    )
 
 
 def _copied_by(session: Session, common: CommonBeginning | None) -> int:

@@ -16,7 +16,7 @@ MAX_CHARACTERS = 64 * 1024
 """Characters of the items of a plan; those after them are left out."""
 
 MAX_CALLS = 500
-"""Last calls of tools for plans that are read."""
+"""Last calls of plan tools that are read."""
 
 _TOOLS = frozenset(
     {
@@ -40,7 +40,7 @@ def is_plan_tool(tool: str) -> bool:
 
 
 class PlanLog:
-    """The last calls of tools for plans in the events so far, in wire form, without those that failed."""
+    """Collects the last calls of plan tools from events in wire form, without failed ones."""
 
     def __init__(self) -> None:
         self._calls: dict[str, tuple[str, Any]] = {}
@@ -50,7 +50,7 @@ class PlanLog:
         return str(call_id) in self._calls
 
     def add(self, event: Mapping[str, Any]) -> None:
-        """Add an event; other types than calls, their results and `reset` are ignored."""
+        """Add an event; types other than calls, their results and `reset` are ignored."""
         payload = event["payload"]
         if event["type"] == "reset":
             self._calls.clear()

@@ -36,7 +36,7 @@ from ash_shared.model.keys import SignInCode
 FORM = "application/x-www-form-urlencoded"
 
 CODE_RATE = 1.0
-"""Requests per second with codes from an address, after a burst of 10."""
+"""Requests with codes per second, for each address, after a burst of 10."""
 
 _SIGNED_IN = timedelta(days=14)
 _CODE_VALID = timedelta(minutes=5)

@@ -61,7 +61,7 @@ _FIRST_EVENTS = "after=0&limit=150&collapse=true"
 _ABANDONED = timedelta(minutes=10)
 """A session is finished if its last record is older: as ABANDONED_MS of lib/activity-text.js."""
 _PLACE_PARAMETERS = ("message", "at")
-_SIDES = frozenset({"a", "b"})
+_SIDES = ("a", "b")
 """The parameters of a comparison."""
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -126,18 +126,15 @@ def _refusal_texts(*, title: str, status: int, code: str, detail: str = "", **_:
 
 def handle_unknown_path(request: AnyRequest, error: NotFoundException) -> Response[bytes]:
     """Render the response to a browser as a page, except for paths of the API."""
-    is_of_api = request.scope["path"].startswith("/api/")
-    return (
-        handle_http_exception(request, error)
-        if is_of_api
-        else _problem_page(handle_http_exception, request, error)
-    )
+    if request.scope["path"].startswith("/api/"):
+        return handle_http_exception(request, error)
+    return _problem_page(handle_http_exception, request, error)
 
 
 _MISSING: Mapping[str, tuple[str, str]] = {
     "not_found": ("Page not found", "Ash has no page with this address."),
 }
-"""Titles and details by code, where those of the API are about requests."""
+"""Titles and details of pages, by code: the texts of the API speak of requests."""
 _ALL_SESSIONS, _TRY_AGAIN = ("All sessions", "/"), ("Try again", "")
 _ACTIONS = {403: ("Sign in with another key", "/login"), 429: _TRY_AGAIN}
 """Labels and addresses by status."""
@@ -184,7 +181,9 @@ class PageController(Controller):
     async def compare(self, request: AnyRequest, store: InjectedStore) -> Response[bytes]:
         """Show two sessions side by side, or sessions to choose from. Redirect references that are not ids."""
         query = dict(request.query_params)
-        for name in _SIDES & {name for name, reference in query.items() if reference}:
+        for name in _SIDES:
+            if not query.get(name):
+                continue
             session = await _find_session(store.sessions, compared(request.scope, query[name]))
             query[name] = str(session.id)
         if query != dict(request.query_params):

@@ -14,13 +14,13 @@ def to_cursor(*values: str) -> str:
     return urlsafe_b64encode(" ".join(values).encode()).decode()
 
 
-def read_cursor(cursor: str, what: str) -> list[str]:
-    """Return the values of a cursor of a list of `what`. Raises InvalidParameter."""
+def read_cursor(cursor: str, items: str) -> list[str]:
+    """Return the values of a cursor. `items` is the plural of the listed thing. Raises InvalidParameter."""
     try:
         return urlsafe_b64decode(cursor).decode().split(" ")
     except ValueError:
-        raise not_a_cursor(what) from None
+        raise not_a_cursor(items) from None
 
 
-def not_a_cursor(what: str) -> InvalidParameter:
-    return InvalidParameter(f"after is not the cursor of a list of {what}")
+def not_a_cursor(items: str) -> InvalidParameter:
+    return InvalidParameter(f"after is not the cursor of a list of {items}")

@@ -95,13 +95,13 @@ def _to_cursor(active_at: datetime, digest: str) -> str:
 def _read_cursor(cursor: str) -> tuple[str, str]:
     """Raises InvalidParameter."""
     try:
-        moment, digest = read_cursor(cursor, _WHAT)
+        moment, digest = read_cursor(cursor, _ITEMS)
         active_at = datetime.fromisoformat(moment).astimezone(UTC).isoformat()
     except (ValueError, OverflowError):
-        raise not_a_cursor(_WHAT) from None
+        raise not_a_cursor(_ITEMS) from None
     if not re.fullmatch("[0-9a-f]{32}", digest):
-        raise not_a_cursor(_WHAT)
+        raise not_a_cursor(_ITEMS)
     return active_at, digest
 
 
-_WHAT = "projects"
+_ITEMS = "projects"

@@ -1,4 +1,4 @@
-"""Numbers of sessions by the values of filters.
+"""Counts of sessions by the values of filters.
 
 An index finds the latest sessions, and only these are counted: the cost does not depend on the size of the store.
 """
@@ -29,7 +29,7 @@ MAX_COUNTED = 2_000
 """Sessions that are counted, the latest."""
 
 MAX_COUNTED_VALUES = 100
-"""Values of a filter, those of the most sessions."""
+"""Values of a filter, the most frequent."""
 
 SQL = statements(__file__)
 
@@ -54,7 +54,7 @@ class CountFilter(TypedDict, total=False):
 
 
 async def count_sessions(conn: AsyncConnection, **filters: Unpack[CountFilter]) -> SessionCounts:
-    """Count the sessions by the values of filters; the counts of a filter that is set leave it out.
+    """Count sessions by the values of each filter. A filter does not narrow its own counts.
 
     Only the latest 2,000 sessions are counted. Raises InvalidParameter, NulByte, InvalidUtf8.
     """
@@ -83,7 +83,7 @@ _COUNTED = {
     "person": "persons",
     "model": "models",
 }
-"""Filters with the names of their counts."""
+"""Names of the counts, by filter."""
 
 _COLUMNS = {"source": 1, "project": 2, "branch": 3, "machine": 4, "person": 5}
 

@@ -3,13 +3,13 @@
 CASE WHEN starts_with(metadata, '{"agent":') THEN substring(metadata FROM '^\{"agent":"(([^"\\]|\\.)*)"') ELSE source END
 
 -- fragment: read_values
--- The values of sessions, of those that match further conditions.
+-- The values of the sessions that match further conditions.
 SELECT id, {agent}, project, branch, machine, key_id
 FROM tenant_sessions AS sessions
 WHERE id = ANY(%(read_ids)s::uuid[]) AND {conditions}
 
 -- name: count_models
--- The models of sessions, with their numbers of sessions.
+-- Models, with the number of sessions of each.
 SELECT model, count(DISTINCT session_id) FROM usage_rollups
 WHERE session_id = ANY(%(ids)s::uuid[]) AND model <> ''
 GROUP BY model

@@ -611,17 +611,17 @@ def _to_cursor(sort: SessionSort, last: _Position) -> str:
 def _read_cursor(cursor: str, sort: SessionSort) -> _Position:
     """Raises InvalidParameter."""
     try:
-        order, key, id = read_cursor(cursor, _WHAT)
+        order, key, id = read_cursor(cursor, _ITEMS)
         position = _Position(key, UUID(id))
     except ValueError:
-        raise not_a_cursor(_WHAT) from None
+        raise not_a_cursor(_ITEMS) from None
     if order not in _KEY_PATTERNS:
-        raise not_a_cursor(_WHAT)
+        raise not_a_cursor(_ITEMS)
     if order != sort:
         raise InvalidParameter(f"after is the cursor of a list sorted by {order}, not by {sort}")
     if not re.fullmatch(_KEY_PATTERNS[sort], key, re.ASCII):
-        raise not_a_cursor(_WHAT)
+        raise not_a_cursor(_ITEMS)
     return position
 
 
-_WHAT = "sessions"
+_ITEMS = "sessions"

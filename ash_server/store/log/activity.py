@@ -1,4 +1,4 @@
-"""What sessions do now, by the state of their normaliser and their last tool calls."""
+"""The current activity of sessions, from the state of their normaliser and their last tool calls."""
 
 from collections.abc import Collection
 from uuid import UUID
@@ -17,7 +17,7 @@ MAX_ARGUMENT = 200
 """Characters of an argument."""
 
 _MAX_READ = 20_000
-"""Characters of an argument that are read, because a secret that is cut would not be recognised."""
+"""Characters of an argument that are redacted before it is shortened: a cut secret would not be recognised."""
 
 _MAX_EVENTS = 2_000
 _MAX_CALLS = 20

@@ -1,9 +1,8 @@
-"""The nearest stored words to a word that nothing contains.
+"""The stored words nearest to a word that no event contains.
 
 The index lists no words, but answers at once which of some words it has, unless these are frequent. So the words at one
 edit are looked up in some events, which have the frequent words, and then in the index; then the words with the same
-beginning, at two edits. Functions take a connection in autocommit mode
-(`connections.pool.open_pool`).
+beginning, at two edits. Functions accept a connection in autocommit mode (`connections.pool.open_pool`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,11 +15,16 @@ from ash_server.store.statements import Sql, statements
 
 MAX_SUGGESTIONS = 3
 _MIN_CHARACTERS, _MAX_CHARACTERS = 4, 24
-_MIN_CHARACTERS_FOR_TWO_EDITS, _BEGINNING = 6, 4
+"""Length of a word that is replaced."""
+_MIN_CHARACTERS_FOR_TWO_EDITS = 6
+_BEGINNING = 4
+"""Characters that a word at two edits has in common with the missing one."""
 _MAX_WORDS = 4
+"""Words of a query that are looked up."""
 _MAX_ROWS, _MAX_READ = 200, 1000
 """Rows of the index that are read, and their words."""
 _ANY_ROW = "!' '"
+"""A query that every row matches: no word is a blank."""
 _TIMEOUT_MS = 200
 """For each statement."""
 
@@ -61,16 +65,16 @@ async def _nearest_words(
     statement = SQL.read_words.fill(condition=condition)
     candidates = sorted(set(_one_edit(word)) - {word})
 
-    async def read(query: str, **options: Any) -> list[str]:
-        by_index = options.pop("by_index", True)
-        bounds = {"rows": _MAX_ROWS, "most": _MAX_READ, "candidates": candidates, "beginning": None}
-        values = {**params, "query": query, **bounds, **options}
+    async def read(query: str, *, beginning: str | None = None, by_index: bool = True) -> list[str]:
+        bounds = {"rows": _MAX_ROWS, "most": _MAX_READ}
+        filters = {"candidates": candidates if beginning is None else None, "beginning": beginning}
+        values = {**params, "query": query, **bounds, **filters}
         return [each for each, _ in await _fetch(conn, statement, values, by_index=by_index) or ()]
 
     near = await read(_ANY_ROW, by_index=False) or await read("|".join(f"'{each}'" for each in candidates))
     if not near and len(word) >= _MIN_CHARACTERS_FOR_TWO_EDITS:
         beginning = word[:_BEGINNING]
-        words = await read(f"'{beginning}':*", candidates=None, beginning=beginning)
+        words = await read(f"'{beginning}':*", beginning=beginning)
         near = [each for each in words if is_within_two_edits(word, each)]
     return near[:MAX_SUGGESTIONS]
 

@@ -1,6 +1,6 @@
 -- name: set_bounds
--- Limits the time of the next statement of the transaction, and tells whether it may read the table without an index:
--- PostgreSQL takes a list of hundreds of words for one that most rows match.
+-- The time limit of the next statement in the transaction, and whether it may scan the table without an index:
+-- PostgreSQL overestimates the rows that match hundreds of words.
 SELECT set_config('statement_timeout', %b, true), set_config('enable_seqscan', %b, true)
 
 -- fragment: has_words

@@ -39,12 +39,12 @@ class PageParts(NamedTuple):
 
 
 class ExportedPage(NamedTuple):
-    """The page without its data: events separated by commas follow `head`, the summary follows `between`, and the
-    changes follow `middle`."""
+    """The page without its data: after `head` follow the events, separated by commas; after `after_events` the summary,
+    and after `after_summary` the changes."""
 
     head: str
-    between: str
-    middle: str
+    after_events: str
+    after_summary: str
     end: str
 
 
@@ -88,7 +88,9 @@ async def write_html(store: Store, session: Session, *, redacts: bool = False) -
         async for events in pages:
             yield (separator + await _join(events, changes, redacts=redacts)).encode()
             separator = _SEPARATOR
-    yield (page.between + await _summary_json(store, session, redacts=redacts) + page.middle).encode()
+    yield (
+        page.after_events + await _summary_json(store, session, redacts=redacts) + page.after_summary
+    ).encode()
     yield (await _changes_json(changes) + page.end).encode()
 
 
@@ -106,7 +108,7 @@ async def write_shared_html(
             selected = [event for event in events if select(event)]
             yield (separator + await _join(selected, changes, redacts=redacts)).encode() if selected else b""
             separator = _SEPARATOR if selected else separator
-    yield (page.between + "null" + page.middle).encode()
+    yield (page.after_events + "null" + page.after_summary).encode()
     yield (await _changes_json(changes) + page.end).encode()
 
 

@@ -28,7 +28,7 @@ _decode_call = msgspec.json.Decoder(_CallEvent).decode
 
 
 class PageChanges:
-    """The changes in the events of a page, as far as it shows them."""
+    """Collects the changes and the last plan from the events of a page."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -47,7 +47,7 @@ class PageChanges:
             self._is_too_large, self._edits = True, EditLog()
 
     def _is_needed(self, stored: StoredEvent) -> bool:
-        """True unless the event is a call that changes neither files nor the plan, or its result, as most are."""
+        """False for a call, or the result of one, that changes neither files nor the plan."""
         if stored.type not in ("tool_call", "tool_result"):
             return True
         call = _decode_call(stored.content).payload
@@ -56,7 +56,7 @@ class PageChanges:
         return may_change(call.toolName, call.args) or is_plan_tool(str(call.toolName))
 
     def json(self) -> str:
-        """Return the plan and the report as JSON; neither key is there without a plan or changes."""
+        """Return `plan` and `report` as JSON; each is omitted if the page has none."""
         parts = dict[str, Any]()
         plan = self._plan.plan()
         if plan is not None:

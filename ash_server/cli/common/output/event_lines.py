@@ -13,6 +13,7 @@ from rich.text import Text
 from ash_server.cli.common.output.terminal import visible
 from ash_shared.model.event_types import CATALOGUE
 from ash_shared.model.events import failure_of, text_of_json
+from ash_shared.parsing.tool_names import MAIN_ARGUMENTS
 
 PrintedEvent = Mapping[str, Any]
 Payload = Mapping[str, Any]
@@ -22,21 +23,6 @@ _MAX_LINE_LENGTH = 160
 _MAX_RESULT_LINES = 4
 _MAX_TURN_MILLISECONDS = 24 * 60 * 60 * 1000
 """Longer durations are not shown: the recording set the start time of the turn, and the server its end time."""
-
-_MAIN_ARGUMENTS = (
-    "command",
-    "cmd",
-    "pattern",
-    "query",
-    "file_path",
-    "filePath",
-    "path",
-    "url",
-    "description",
-    "prompt",
-    "name",
-)
-"""The argument shown for a tool call is the first one present."""
 
 _MARKS = {"user": "> ", "assistant": "● ", "thinking": "✻ "}
 _STYLES = {"user": "bold cyan", "assistant": "default", "thinking": "dim italic"}
@@ -187,7 +173,7 @@ def _indent(event: PrintedEvent) -> str:
 
 def _main_argument(args: Any) -> str:
     if isinstance(args, dict):
-        main = next((args[name] for name in _MAIN_ARGUMENTS if isinstance(args.get(name), str)), None)
+        main = next((args[name] for name in MAIN_ARGUMENTS if isinstance(args.get(name), str)), None)
         return _one_line(main if main is not None else _to_json(args) if args else "")
     return _one_line(args if isinstance(args, str) else _to_json(args))
 

@@ -1,4 +1,4 @@
-"""A QR code that opens a page on a phone, and signs the phone in."""
+"""QR codes that open a page on a phone and sign the phone in."""
 
 import socket
 import sys
@@ -21,7 +21,7 @@ class NotReachable(AshError):
 
 
 def show_code(server: AshClient, page: str) -> None:
-    """Print a QR code of a page. If the server has keys, it signs the phone in. Raises NotReachable, ApiError."""
+    """Print a QR code that opens a page and, on a server with keys, signs in. Raises NotReachable, ApiError."""
     address = _address(server)
     key = server.send(Request("GET", "/api/key", OwnKey.model_validate_json))
     if key.name is None:
