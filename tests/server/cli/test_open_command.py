@@ -83,6 +83,7 @@ def test_code_for_a_phone(database_url: str, tmp_path: Path, file: Path) -> None
     with running("serve", "--port", "0", home=tmp_path, **store) as ash:
         here = {**store, **key, "ASH_URL": ash.address}
         opened(file, home=tmp_path, **here)
+        (tmp_path / ".env").write_text("ASH_PUBLIC_URL=https://other.example\n")
         hidden = opened("--qr", home=tmp_path, **here)
         shown = opened("--qr", id_of(file)[:8], home=tmp_path, **here, **public)
 

@@ -42,7 +42,7 @@ def _address(server: AshClient) -> str:
     host = urlsplit(server.url).hostname or ""
     if not is_loopback(host):
         return server.url
-    settings = Settings.load()
+    settings = Settings.from_environment()  # a `.env` in the folder may come from someone else
     if settings.public_url:
         return settings.public_url.rstrip("/")
     if is_loopback(settings.host):
