@@ -4,6 +4,7 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import rich_click as click
 
@@ -15,7 +16,7 @@ def watching() -> Iterator[None]:
     """Hold the lock, which ends with the process. Raises ClickException if another process holds it."""
     home = Settings.load().home
     home.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(home / "watch.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = _open(home / "watch.lock")
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -30,3 +31,11 @@ def watching() -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def _open(path: Path) -> int:
+    """Open the file of the lock, which is written: never the target of a link. Raises ClickException."""
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise click.ClickException(f"cannot write {path}: {error.strerror}") from None

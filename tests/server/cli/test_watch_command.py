@@ -102,6 +102,16 @@ def test_only_one_watcher_runs(transcript: Path, tmp_path: Path, database_url: s
     )
 
 
+def test_the_lock_follows_no_link(tmp_path: Path, database_url: str) -> None:
+    other = write(tmp_path / "other", "kept")
+    (tmp_path / "ash").mkdir()
+    (tmp_path / "ash/watch.lock").symlink_to(other)
+    with watching(tmp_path, database_url) as process:
+        wait_until(lambda: process.poll() is not None or other.read_text() != "kept")
+
+    assert (process.returncode, other.read_text()) == (1, "kept")
+
+
 def test_warns_of_a_file_that_was_deleted_before_it_was_stored(
     transcript: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
