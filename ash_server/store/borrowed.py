@@ -21,7 +21,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from uuid import UUID
 from weakref import WeakValueDictionary
 
-from psycopg import AsyncConnection, OperationalError, errors
+from psycopg import AsyncConnection, DatabaseError, InternalError, OperationalError, errors
 
 from ash_server.errors import DatabaseUnavailable, DiskFull, SchemaMismatch, WriteUnconfirmed
 from ash_server.store.connections.pool import Connect, Pool
@@ -41,6 +41,9 @@ _LOST_WORKER = (
     "Part of the database, a worker of the cluster, does not answer. Sessions on other workers can be read and "
     f"written; {_REPEAT}"
 )
+
+_TEMPORARY = (errors.ReadOnlySqlTransaction, errors.IdleInTransactionSessionTimeout)
+"""Errors after the role of a server has changed, and of a connection that PostgreSQL has ended."""
 
 _log = logging.getLogger(__name__)
 
@@ -128,6 +131,11 @@ def translate_errors() -> Iterator[None]:
         reason, _, _ = str(error).partition("\n")
         _log.warning("the database does not answer: %s: %s", type(error).__name__, reason)
         raise DatabaseUnavailable(_LOST_WORKER if _is_of_worker(error) else None) from error
+    except InternalError as error:
+        if not (_is_of_worker(error) or isinstance(error, _TEMPORARY)):
+            raise
+        _log.warning("the database does not answer: %s", type(error).__name__)
+        raise DatabaseUnavailable(_LOST_WORKER if _is_of_worker(error) else None) from error
     except (errors.UndefinedTable, errors.UndefinedColumn, errors.InsufficientPrivilege) as error:
         _log.warning("the database schema does not match this version: %s", type(error).__name__)
         raise SchemaMismatch from error
@@ -154,7 +162,7 @@ def _confirm_writes() -> Iterator[None]:
         ) from error
 
 
-def _is_of_worker(error: OperationalError) -> bool:
+def _is_of_worker(error: DatabaseError) -> bool:
     """True if the coordinator of a cluster reports that one of its workers does not answer."""
     is_of_connection = (error.sqlstate or "").startswith("08")  # PostgreSQL itself sends no such error
     return is_of_connection or "while executing command on " in (error.diag.context or "")

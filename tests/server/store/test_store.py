@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -112,6 +113,21 @@ def test_logs_the_first_line_of_an_error_of_the_connection(caplog: pytest.LogCap
     with pytest.raises(DatabaseUnavailable), translate_errors():
         raise psycopg.OperationalError(f"{reason}\n\tThis probably means the server terminated abnormally")
     assert caplog.messages == [f"the database does not answer: OperationalError: {reason}"]
+
+
+class ErrorOfWorker(psycopg.errors.InternalError_):
+    diag = SimpleNamespace(context="while executing command on worker:5432")  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ErrorOfWorker, psycopg.errors.ReadOnlySqlTransaction, psycopg.errors.IdleInTransactionSessionTimeout],
+)
+def test_temporary_internal_errors_mean_that_the_database_does_not_answer(error: type[psycopg.Error]) -> None:
+    with pytest.raises(DatabaseUnavailable), translate_errors():
+        raise error
+    with pytest.raises(psycopg.errors.DataCorrupted), translate_errors():
+        raise psycopg.errors.DataCorrupted
 
 
 async def test_statement_timeout(database_url: str) -> None:
