@@ -396,6 +396,9 @@ ACROSS_BLOCKS = {
     "[b]: c": True,
     "- > [b\\]c\nd]: e": True,
     "[^1]: a": True,
+    "<details>[b]: c": True,
+    "<summary>a</summary> [^1]: b": True,
+    "<kbd>[b]: c": False,
 }
 
 

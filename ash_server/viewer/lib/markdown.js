@@ -77,7 +77,7 @@ export function isTooLarge(text) {
 
 /** True if a text may define links or footnotes, which change other blocks. */
 export function reachesAcrossBlocks(text) {
-  return /^[ \t>*+\-\d.)]*\[(?:[^\]\\]|\\[^]){1,999}\]:/m.test(text);
+  return /(?:^|<details>|<\/summary>)[ \t>*+\-\d.)]*\[(?:[^\]\\]|\\[^]){1,999}\]:/im.test(text);
 }
 
 /**
