@@ -15,8 +15,9 @@ import rich_click as click
 from ash_server.cli.common.options import reject_empty
 from ash_server.cli.common.output.terminal import counted, visible
 from ash_server.cli.common.read_store import ReadStore, StoreToRead, reads_store, session_named
+from ash_server.cli.common.server_store import ServerStore
 from ash_server.transfer.exporting.jsonl import FORMATS
-from ash_server.transfer.exporting.to_disk import disk_place, put_back
+from ash_server.transfer.exporting.to_disk import PutBackRefused, disk_place, put_back
 from ash_server.transfer.exporting.trajectory import SUFFIX, encode_trajectory, write_media
 from ash_server.transfer.importing.transcript_files import find_homes
 
@@ -96,6 +97,9 @@ async def _export_one(store: ReadStore, reference: str, target: Path | None, exp
 
 
 async def _put_back(store: ReadStore, reference: str) -> Path:
+    """Raises PutBackRefused, also for a key that does not read what is stored."""
+    if isinstance(store, ServerStore) and (await store.get_key()).redacts:
+        raise PutBackRefused("The key of the server redacts, so the transcript would not be as it was.")
     session = await session_named(store, reference)
     path = disk_place(session, find_homes(os.environ, Path.home()))
     async with aclosing(store.read_lines(session.id, "jsonl", redacts=False)) as chunks:

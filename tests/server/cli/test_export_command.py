@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.server.cli.test_cli import Ran, ran_here
+from tests.server.cli.test_cli_serve import running
 from tests.shared.projections.atif_schema import Trajectory
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -107,6 +108,22 @@ def test_a_deleted_transcript_is_put_back(environment: dict[str, str], tmp_path:
         0o600,
         [path],
     )
+
+
+def test_a_key_that_redacts_puts_nothing_back(environment: dict[str, str], tmp_path: Path) -> None:
+    path = tmp_path / ".claude/projects/-w/knot.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(LINE))
+    assert run(environment, "import", "--all").code == 0
+    path.unlink()
+    key = run(environment, "keys", "create", "guest", "--redact").out.split()[-1]
+    with running(
+        "serve", "--port", "0", home=tmp_path, ASH_DATABASE_URL=environment["ASH_DATABASE_URL"]
+    ) as ash:
+        server = {**environment, "ASH_URL": ash.address, "ASH_KEY": key}
+        refused = run(server, "export", "projects/-w/knot.jsonl", "--to-disk")
+
+    assert (refused.code, "The key of the server redacts" in refused.err, path.exists()) == (1, True, False)
 
 
 @pytest.mark.parametrize(
