@@ -1,5 +1,6 @@
 /** Browser notifications for sessions that begin to wait for the person, or end. Off until the button is pressed. */
 import { activityOf } from "../lib/activity-text.js";
+import { showHiddenCharacters } from "../lib/ansi.js";
 import { button, el } from "../lib/dom.js";
 import { sessionAddress } from "../session/permalinks.js";
 import { sessionName } from "./session-row.js";
@@ -46,7 +47,7 @@ export class Notifier {
     if (!this.isOn || !before) return;
     const now = Date.now();
     const [old, current] = [activityOf(before, now), activityOf(session, now)];
-    const { name } = sessionName(session);
+    const name = showHiddenCharacters(sessionName(session).name);
     if (current?.isWaiting && !old?.isWaiting) {
       notify(session, `Waits for you: ${name}`, [current.title, current.gist].filter(Boolean).join(" "));
     } else if (old && !current) notify(session, `Ended: ${name}`, "");
