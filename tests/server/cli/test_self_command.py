@@ -79,5 +79,5 @@ def test_bash_completes_commands_and_options(ash: Ash, tmp_path: Path) -> None:
         )
         return ran.stdout.split()
 
-    assert completions("se") == ["search", "self", "serve", "sessions"]
+    assert completions("se") == ["search", "self", "serve", "service", "sessions"]
     assert completions("usage", "--bre") == ["--breakdown"]
