@@ -86,17 +86,17 @@ COMMANDS = {
 """Module below `ash_server.cli` and first line of the help, by command."""
 
 COMMAND_GROUPS = {
-    "Begin": ("demo", "import", "open"),
+    "Get started": ("demo", "import", "open"),
     "Store": ("watch", "service", "push", "hooks", "ingest", "replay"),
     "Read": (
         *("sessions", "projects", "search", "messages", "events", "tail", "facts", "changes"),
         *("compare", "blame", "parse", "export", "mcp"),
     ),
     "Costs": ("usage", "budget", "prices", "statusline"),
-    "Go on": ("resume", "continue"),
+    "Continue": ("resume", "continue"),
     "Label and share": ("rename", "star", "tag", "note", "archive", "scan", "share"),
     "Server": ("serve", "keys", "openapi"),
-    "Maintain": (
+    "Maintenance": (
         *("self", "doctor", "drift", "reindex", "backup", "restore", "delete", "prune", "db", "completion"),
     ),
 }
