@@ -36,7 +36,7 @@ export function findingLines({ id }, { total, findings }) {
 
 function kindRow(id, kind, places) {
   const count = places.reduce((sum, place) => sum + place.count, 0);
-  const links = places.slice(0, MAX_PLACES).flatMap((place, index) => (index ? [", ", placeLink(id, place)] : [placeLink(id, place)]));
+  const links = places.slice(0, MAX_PLACES).flatMap((place, index) => [index > 0 && ", ", placeLink(id, place)]);
   const more = places.length - MAX_PLACES;
   const rest = more > 0 && `, and ${formatNumber(more)} more`;
   return el("li", {}, el("strong", {}, kind), ` ${formatNumber(count)}: `, ...links, rest);

@@ -14,7 +14,7 @@ const OPENING_MS = 300;
 const RESUME = "Copy the resume command";
 
 /**
- * The menu of a session: go on with it, label it, share it. The same in the list and on the page of a session.
+ * The menu of a session: continue, compare, label and share it. The same in the list and on the page of a session.
  */
 export class SessionMenu {
   popup = new MenuPopup();

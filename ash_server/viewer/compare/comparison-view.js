@@ -74,10 +74,11 @@ export class ComparisonView {
 
   show(comparison) {
     const { a, b, files, moreFiles, tools, facts, prompts, morePrompts } = comparison;
+    const swap = el("a", { href: compareAddress({ a: b.id, b: a.id }) }, "Swap A and B");
     const parts = [
       el("div", { class: "compare-sides" }, sideCard("a", a, b), sideCard("b", b, a)),
       commonNote(comparison),
-      el("p", { class: "compare-controls" }, this.toggle, el("a", { href: compareAddress({ a: b.id, b: a.id }) }, "Swap A and B")),
+      el("p", { class: "compare-controls" }, this.toggle, swap),
       this.status,
       table("Facts", facts.map((fact) => factRow(fact, comparison))),
       table("Tool calls", tools.map(toolRow)),
@@ -141,14 +142,16 @@ function commonNote({ a, b, common, prompts }) {
 function table(title, rows, note) {
   if (!rows.length) return undefined;
   const differing = rows.filter((row) => !row.hasAttribute("data-equal")).length;
+  const count = differing ? pluralize(differing, "difference") : "No difference";
+  const corner = el("th", { scope: "col" }, el("span", { class: "visually-hidden" }, title));
   return el(
     "section",
     { class: "compare-section", "data-same": differing === 0 },
     el(
       "table",
       { class: "compare-table" },
-      el("caption", {}, title, el("span", { class: "compare-count" }, differing ? pluralize(differing, "difference") : "No difference")),
-      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, el("span", { class: "visually-hidden" }, title)), ...SIDES.map((side) => el("th", { scope: "col" }, badge(side))))),
+      el("caption", {}, title, el("span", { class: "compare-count" }, count)),
+      el("thead", {}, el("tr", {}, corner, ...SIDES.map((side) => el("th", { scope: "col" }, badge(side))))),
       el("tbody", {}, ...rows),
     ),
     note && el("p", { class: "compare-more" }, note),
@@ -198,7 +201,8 @@ function promptTable(sessions, prompts, morePrompts) {
   const section = table("Prompts", rows.map(({ element }) => element), note);
   section?.classList.add("compare-prompts");
   const body = section?.querySelector("tbody");
-  for (const run of equalRuns(rows)) if (body && run.length > MAX_EQUAL_PROMPTS) fold(run.map(({ element }) => element));
+  const longRuns = body ? equalRuns(rows).filter((run) => run.length > MAX_EQUAL_PROMPTS) : [];
+  longRuns.forEach((run) => fold(run.map(({ element }) => element)));
   return section;
 }
 

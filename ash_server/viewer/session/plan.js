@@ -23,8 +23,9 @@ function countSteps(items) {
 }
 
 export function planList({ items }) {
-  const steps = items.map(({ text, state }) =>
-    el("li", { "data-status": state, dir: "auto" }, el("span", { class: "visually-hidden" }, WORDS[state]), ...markHidden(text, "prose")),
-  );
+  const steps = items.map(({ text, state }) => {
+    const word = el("span", { class: "visually-hidden" }, WORDS[state]);
+    return el("li", { "data-status": state, dir: "auto" }, word, ...markHidden(text, "prose"));
+  });
   return el("ol", { class: "todo-list" }, ...steps);
 }

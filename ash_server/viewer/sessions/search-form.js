@@ -10,7 +10,7 @@ const SPAN_NAMES = { today: "Today", "7d": "7 days", "30d": "30 days" };
 /** The search box and the filters of the list. */
 export class SearchForm {
   filters = NO_FILTERS;
-  /** The numbers of sessions by the values of filters, once loaded. @type {any} */
+  /** The counts of sessions by the values of filters, once loaded. @type {any} */
   counts;
   /** @type {number | undefined} */
   timer;
