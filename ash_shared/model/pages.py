@@ -130,4 +130,4 @@ class SearchPage(AshModel):
     pending: Omittable[int] = ABSENT
     """Number of stored events that are not indexed yet; absent if there are none."""
     suggestions: Omittable[list[str]] = ABSENT
-    """If there are no results: queries with similar words that events have."""
+    """Queries with similar stored words, if there are no results."""

@@ -40,7 +40,7 @@ class TagList(AshModel):
 
 
 class SessionActivity(AshModel):
-    """What a session does now, as its messages state it."""
+    """The current activity of a session, according to its messages."""
 
     state: Literal["calling", "writing", "thinking", "working", "waiting", "ended"]
     """calling: a tool runs; writing, thinking: a text is streamed; working: a turn is open without either; waiting: a

@@ -51,7 +51,7 @@ _FORM_HEADERS = {"Referrer-Policy": "same-origin", "Content-Security-Policy": PA
 
 
 class CodeRefused(AshError):
-    status, code, title = 409, "code_refused", "No code is needed, or may be created."
+    status, code, title = 409, "code_refused", "A code cannot be created."
 
 
 class _CodeForm(msgspec.Struct, forbid_unknown_fields=True):

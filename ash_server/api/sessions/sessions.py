@@ -157,7 +157,9 @@ WithUsage = Annotated[
 ]
 WithActivity = Annotated[
     bool,
-    QueryParameter(description="Include `activity`: what sessions that changed within 10 minutes do now."),
+    QueryParameter(
+        description="Include `activity`, the current activity of sessions that changed within 10 minutes."
+    ),
 ]
 
 
@@ -343,7 +345,7 @@ class SessionController(Controller):
     @get(
         "/counts",
         operation_id="countSessions",
-        response_description="The numbers of sessions.",
+        response_description="The counts.",
         responses=error_responses(*READ_ERRORS, NulByte),
     )
     async def count(  # noqa: PLR0913  # one argument per parameter
@@ -366,9 +368,9 @@ class SessionController(Controller):
     ) -> SessionCounts:
         """Count sessions by the values of filters.
 
-        The filters are those of `GET /api/sessions`. The counts of a filter that is set leave it out: with
-        `project=site`, `models` counts the sessions of this project, and `projects` those of all projects. At most the
-        latest 2,000 sessions are counted, and each list has at most 100 values.
+        The filters are the same as in `GET /api/sessions`. A filter does not narrow its own counts: with
+        `project=site`, `models` counts the sessions of this project, and `projects` the sessions of all projects.
+        Only the latest 2,000 sessions are counted, and each list has at most 100 values.
         """
         scope = request.scope
         return await reader(

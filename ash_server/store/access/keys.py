@@ -34,9 +34,9 @@ class KeyExists(AshError):
 
 
 class CodeInvalid(AshError):
-    """The same for unknown, used and expired codes, and codes of keys that are no longer valid."""
+    """Also for codes of keys that are no longer valid: the cases cannot be told apart."""
 
-    status, code, title = 404, "code_invalid", "The code is not valid, or no longer."
+    status, code, title = 404, "code_invalid", "The code is invalid, used or expired."
 
 
 class Key(NamedTuple):

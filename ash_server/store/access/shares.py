@@ -35,7 +35,7 @@ class SessionEnd(NamedTuple):
 class ShareNotFound(AshError):
     """The same for unknown, expired and revoked links, and links to deleted sessions."""
 
-    status, code, title = 404, "share_not_found", "The link is not valid, or no longer."
+    status, code, title = 404, "share_not_found", "The link is invalid, revoked or expired."
 
 
 class StoredShare(NamedTuple):

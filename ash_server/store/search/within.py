@@ -56,7 +56,7 @@ class SessionHitPage(AshModel):
     pending: Omittable[int] = ABSENT
     """Number of stored events that are not indexed yet; absent if there are none."""
     suggestions: Omittable[list[str]] = ABSENT
-    """If there are no hits: queries with similar words that the session has."""
+    """Queries with similar words of the session, if there are no hits."""
 
 
 class HitFilter(TypedDict, total=False):

@@ -95,7 +95,7 @@ class ComparedPrompt(_Comparison):
     sequence: int
     """The sequence of its event."""
     message_sequence: Omittable[int] = ABSENT
-    """Its stored message."""
+    """The sequence of its stored message."""
     at: Omittable[datetime] = ABSENT
     text: str
     """At most 2,000 characters."""

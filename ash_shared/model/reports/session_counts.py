@@ -1,4 +1,4 @@
-"""Numbers of sessions by the values of filters."""
+"""Counts of sessions by the values of filters."""
 
 from pydantic import Field
 
@@ -12,15 +12,15 @@ class ValueCount(AshModel):
 
 
 class SessionCounts(AshModel):
-    """Sessions that match filters, counted by the values of further filters: those of the most sessions first.
+    """Counts of the sessions that match filters, by the values of each filter, the most frequent first.
 
-    The counts of a filter that is set leave it out, so that they include its other values.
+    A filter does not narrow its own counts, so they include its other values.
     """
 
     sessions: int
     """Number of sessions that match all filters."""
     is_limited: bool = Field(alias="isLimited")
-    """True if more sessions match than are counted: only the latest are."""
+    """True if only the latest sessions are counted, because more match."""
     sources: list[ValueCount]
     """The agents that wrote the sessions, else their formats."""
     projects: list[ValueCount]
