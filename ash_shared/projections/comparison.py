@@ -1,7 +1,8 @@
 """Compare two sessions: facts, tools, files and prompts."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from ash_shared.model.event_types import PROMPTS
@@ -32,6 +33,8 @@ MAX_PROMPT_TEXT = 2000
 """Characters of a prompt in a comparison. The whole texts are compared."""
 
 _Side = TypeVar("_Side")
+_Value = TypeVar("_Value", bound=Hashable)
+_Text: TypeAlias = tuple[str, bytes]
 _Places: TypeAlias = tuple[int | None, int | None]
 
 
@@ -45,6 +48,12 @@ class Prompt(NamedTuple):
     id: str | None = None
     names: frozenset[str] = frozenset()
     """Ids that a retraction may use for its record."""
+    digest: bytes = b""
+    """The digest of a text that is shortened, so that long prompts take little memory."""
+
+    @property
+    def compared(self) -> _Text:
+        return self.text, self.digest
 
 
 class ComparedSession(NamedTuple):
@@ -100,14 +109,17 @@ class PromptLog:
         if not text.strip():
             return
         names = (event.get(name) for name in ("recordId", "responseId"))
+        whole = self._redact(text)
+        shown = _shorten(whole)
         self.prompts.append(
             Prompt(
-                self._redact(text),
+                shown,
                 event.get("sequence") or 0,
                 event.get("messageSequence"),
                 event.get("timestamp"),
                 event.get("id"),
                 frozenset(name for name in names if isinstance(name, str)),
+                b"" if shown == whole else sha256(whole.encode(errors="surrogatepass")).digest(),
             )
         )
 
@@ -267,10 +279,10 @@ def _compare_prompts(
     a: ComparedSession, b: ComparedSession, common: CommonBeginning | None
 ) -> Iterator[PromptPair]:
     copied = _copied_by(a.session, common), _copied_by(b.session, common)
-    one, other = ([prompt.text for prompt in side.prompts] for side in (a, b))
+    one, other = ([prompt.compared for prompt in side.prompts] for side in (a, b))
     for left, right in align(one, other):
         pair = _at(a.prompts, left), _at(b.prompts, right)
-        is_equal = pair[0] is not None and pair[1] is not None and pair[0].text == pair[1].text
+        is_equal = pair[0] is not None and pair[1] is not None and pair[0].compared == pair[1].compared
         is_copied = is_equal and any(map(_is_within, pair, copied))
         yield PromptPair(a=_shown(pair[0]), b=_shown(pair[1]), is_equal=is_equal, is_copied=is_copied)
 
@@ -294,16 +306,19 @@ def _at(values: Sequence[_Side], place: int | None) -> _Side | None:
 def _shown(prompt: Prompt | None) -> ComparedPrompt | None:
     if prompt is None:
         return None
-    text = prompt.text
     return ComparedPrompt(
         sequence=prompt.sequence,
         message_sequence=prompt.message_sequence,
         at=datetime_of(prompt.timestamp),
-        text=text if len(text) <= MAX_PROMPT_TEXT else f"{text[: MAX_PROMPT_TEXT - 1]}…",
+        text=_shorten(prompt.text),
     )
 
 
-def align(a: Sequence[str], b: Sequence[str]) -> Iterator[_Places]:
+def _shorten(text: str) -> str:
+    return text if len(text) <= MAX_PROMPT_TEXT else f"{text[: MAX_PROMPT_TEXT - 1]}…"
+
+
+def align(a: Sequence[_Value], b: Sequence[_Value]) -> Iterator[_Places]:
     """Yield the places of equal texts, and of the texts between them, side by side.
 
     Equal texts are a longest common subsequence, with the common beginning as far as it goes.
@@ -320,7 +335,7 @@ def align(a: Sequence[str], b: Sequence[str]) -> Iterator[_Places]:
         left, right = one + 1, other + 1
 
 
-def _common_places(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int]]:
+def _common_places(a: Sequence[_Value], b: Sequence[_Value]) -> list[tuple[int, int]]:
     head = _common_length(a, b)
     tail = _common_length(a[head:][::-1], b[head:][::-1])
     middle = _longest_common(a[head : len(a) - tail], b[head : len(b) - tail])
@@ -331,7 +346,7 @@ def _common_places(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int]]:
     ]
 
 
-def _common_length(a: Iterable[str], b: Iterable[str]) -> int:
+def _common_length(a: Iterable[_Value], b: Iterable[_Value]) -> int:
     count = 0
     for one, other in zip(a, b, strict=False):
         if one != other:
@@ -340,9 +355,9 @@ def _common_length(a: Iterable[str], b: Iterable[str]) -> int:
     return count
 
 
-def _longest_common(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int]]:
+def _longest_common(a: Sequence[_Value], b: Sequence[_Value]) -> list[tuple[int, int]]:
     """Return the places of a longest common subsequence (Hunt and Szymanski): fast for texts that rarely repeat."""
-    places: dict[str, list[int]] = {}
+    places: dict[_Value, list[int]] = {}
     for place, text in enumerate(b):
         places.setdefault(text, []).append(place)
     ends: list[int] = []

@@ -220,6 +220,16 @@ def test_common_beginning(case: str) -> None:
     assert [pair.is_equal for pair in comparison.prompts] == [True, True, False]
 
 
+def test_long_prompts_are_compared_by_their_digests() -> None:
+    log = PromptLog()
+    for sequence, end in enumerate("bbc", 1):
+        log.add(event("user_message", sequence, {"text": "a" * 5000 + end}))
+    one, same, other = log.prompts
+
+    assert len(one.text) == MAX_PROMPT_TEXT
+    assert one.compared == same.compared != other.compared
+
+
 def test_long_prompts_are_compared_as_a_whole() -> None:
     [pair] = compare_sessions(side("a" * 5000 + "b"), side("a" * 5000 + "c", id=TWO)).prompts
 
