@@ -10,7 +10,7 @@ action, path, added, removed
 -- True for a file that a call changed.
 (action IN ('edit', 'write', 'delete', 'move') AND path <> '' AND outcome = 'ok')
 
--- fragment: calls
+-- fragment: written_calls
 -- Parts of a statement that write tool calls, and results of stored ones, with the changes of the counts. Rows without a
 -- tool are results: they keep the call, and the lines that they report replace the stored ones. The first place, time and
 -- turn of a call stay. OFFSET 0 and LIMIT 1 keep lookups by key and path apart: without statistics, PostgreSQL would read
@@ -78,15 +78,15 @@ stated AS (
       AND tool_calls.key = surplus.key AND tool_calls.number = surplus.number
 )
 
--- fragment: added
--- The counters after these parts.
+-- fragment: counter_sums
+-- The counters of the session after `written_calls`.
 tool_calls = tool_calls + counts.calls, tool_failures = tool_failures + failures,
 lines_added = lines_added + counts.added, lines_removed = lines_removed + counts.removed,
 files_changed = files_changed + coalesce((SELECT sum(files) FROM changed), 0)
 
 -- name: write
 -- Tool calls and results with their counts.
-WITH {calls} UPDATE session_counters SET {added} FROM counts WHERE session_id = %(session_id)b
+WITH {written_calls} UPDATE session_counters SET {counter_sums} FROM counts WHERE session_id = %(session_id)b
 
 -- name: add_activity
 -- The counts that no tool call gives.

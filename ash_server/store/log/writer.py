@@ -40,7 +40,9 @@ T = TypeVar("T")
 
 EventOrigin = Literal["line", "posted", "end"]
 
-SQL = statements(__file__, calls=tool_calls.SQL.calls, added=tool_calls.SQL.added)
+SQL = statements(
+    __file__, written_calls=tool_calls.SQL.written_calls, counter_sums=tool_calls.SQL.counter_sums
+)
 
 # Events with an id of their own are stored whole.
 FIND_STORED_EVENTS = stored_query("events", "explicit_id", "stored_json")

@@ -46,8 +46,8 @@ WITH inserted AS ({insert_events}) {update_counters}
 
 -- name: insert_events_and_calls
 -- New events and tool calls, with all counters in one statement.
-WITH inserted AS ({insert_events}), {calls}
-UPDATE session_counters SET {counters_after}, {added} FROM counts WHERE session_id = %(session_id)b
+WITH inserted AS ({insert_events}), {written_calls}
+UPDATE session_counters SET {counters_after}, {counter_sums} FROM counts WHERE session_id = %(session_id)b
 
 -- name: set_inherited
 -- The number of inherited messages at the beginning of a session. No stored session is their original.
