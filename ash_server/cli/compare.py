@@ -16,6 +16,7 @@ from ash_server.cli.common.read_store import ReadStore, StoreToRead, reads_store
 from ash_server.cli.usage.figures import format_cost
 from ash_shared.model.reports.comparison import (
     ChangedLines,
+    CommonBeginning,
     ComparedPrompt,
     FactName,
     FactValue,
@@ -71,18 +72,14 @@ def _print_sessions(console: Console, comparison: SessionComparison) -> None:
         name = Text.assemble((side, "bold"), f"  {str(session.id)[:8]}  ", visible(session.name))
         console.print(name, no_wrap=True, overflow="ellipsis")
     if comparison.common is not None:
-        console.print(Text(_common_text(comparison)))
+        console.print(Text(_common_text(comparison, comparison.common)))
 
 
-def _common_text(comparison: SessionComparison) -> str:
-    common = comparison.common
-    if common is None:
-        return ""
+def _common_text(comparison: SessionComparison, common: CommonBeginning) -> str:
     sides = {comparison.a.id: ("b", "a"), comparison.b.id: ("a", "b")}
     copy, origin = sides.get(common.original, ("both", f"session {str(common.original)[:8]}"))
-    first = "message" if common.messages == 1 else f"{common.messages:,} messages"
-    are = "is" if common.messages == 1 else "are"
-    return f"The first {first} of {copy} {are} the same as in {origin}."
+    noun, verb = ("message", "is") if common.messages == 1 else (f"{common.messages:,} messages", "are")
+    return f"The first {noun} of {copy} {verb} the same as in {origin}."
 
 
 def _sections(comparison: SessionComparison) -> Iterator[tuple[str, Iterable[_Row]]]:
