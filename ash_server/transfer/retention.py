@@ -1,4 +1,4 @@
-"""When agents delete their own transcripts, by the settings in their homes."""
+"""The age at which agents delete their own transcripts, from the settings in their homes."""
 
 import json
 import re
@@ -43,7 +43,7 @@ RULES: Mapping[str, Callable[[Mapping[str, Any]], Retention | None]] = {
 
 
 def read_retention(home: Home) -> Retention | None:
-    """Return when the agent deletes transcripts; None if it keeps them, or if its settings are unreadable."""
+    """Return the retention of the transcripts; None if the agent keeps them, or if its settings are unreadable."""
     rule = RULES.get(home.agent.id)
     if rule is None:
         return None

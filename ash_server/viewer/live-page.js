@@ -105,7 +105,7 @@ class LivePage {
 
   emptyNotice() {
     return (this.empty ??= placeholder("none", "No session is running", {
-      detail: "Sessions that are being written appear here, with what they do now.",
+      detail: "Running sessions appear here with their current activity.",
       action: { label: "All sessions", run: () => location.assign(likePage("/")) },
     }));
   }

@@ -44,7 +44,7 @@ class Discovered:
     imported: int | None = None
     """Number of transcripts that were imported; None without a store."""
     expiring: int = 0
-    """Number of transcripts that are not imported, and that the agent deletes within `WARN_AGE`."""
+    """Number of transcripts that are not imported, and that the agent will delete within `WARN_AGE`."""
     unread: list[OSError] = field(default_factory=list)
 
 

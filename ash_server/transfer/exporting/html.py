@@ -39,8 +39,8 @@ class PageParts(NamedTuple):
 
 
 class ExportedPage(NamedTuple):
-    """The page without its data: after `head` follow the events, separated by commas; after `after_events` the summary,
-    and after `after_summary` the changes."""
+    """The page without its data: the events, separated by commas, go between `head` and `after_events`, the summary
+    between `after_events` and `after_summary`, and the changes before `end`."""
 
     head: str
     after_events: str

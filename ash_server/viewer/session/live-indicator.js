@@ -5,7 +5,7 @@ import { currentActivity } from "./activity.js";
 /** The session counts as active for this time after an event. */
 const ACTIVE_MS = 15_000;
 
-/** Show whether the session is being written, and what it does: in the log, in the bar and in the window title. */
+/** Show whether the session is being written, and its activity: in the log, in the bar and in the window title. */
 export class LiveIndicator {
   isConnected = false;
   lastEventAt = 0;
