@@ -173,7 +173,7 @@ async def sign_in_with_code(
             allowed = [scope for scope in scopes if scope in key.scopes]
             await conn.execute(SQL.sign_in, [digest, key.id, expires_at, allowed])
             await record(conn, key.tenant, key.id, "sign_in")
-    if row is None:
+    if row is None:  # after the transaction, so that a used code stays deleted
         raise CodeInvalid
 
 
