@@ -725,6 +725,16 @@ LINKS = {
         "www.a.example",
         ' title="https://a.example@b.example/x" data-target="https://b.example/x"',
     ),
+    "\x1b]8;;https://b.example/\x07a\u2024example\x1b]8;;\x07": link(
+        "https://b.example/",
+        "a\u2024example",
+        ' title="https://b.example/" data-target="https://b.example/"',
+    ),
+    f"\x1b]8;;https://b.example/\x07{'c' * 201} a.example\x1b]8;;\x07": link(
+        "https://b.example/",
+        f"{'c' * 201} a.example",
+        ' title="https://b.example/" data-target="https://b.example/"',
+    ),
     "\x1b]8;;https://a.example/x\x07www.a.example\x1b]8;;\x07": link(
         "https://a.example/x", "www.a.example", ' title="https://a.example/x"'
     ),

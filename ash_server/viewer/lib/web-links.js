@@ -2,7 +2,7 @@
 import { el } from "./dom.js";
 
 const MAX_ADDRESS_LENGTH = 2_000;
-const MAX_COMPARED_LENGTH = 200; // of the text of a named link
+const MAX_COMPARED_LENGTH = 200; // of the text of a named link; the target of others is shown
 const MAX_SHOWN_LENGTH = 200;
 
 // Each character belongs to one match at most, so searching takes linear time.
@@ -84,10 +84,10 @@ function withoutMarks(address) {
 
 /** False if the name of a link looks like another address than its target. */
 function isHonest(name, href) {
-  const text = name.trim();
-  if (DIRECTION_MARKS.test(text)) return false;
+  const text = name.normalize("NFKC").trim(); // other characters look like dots
+  if (text.length > MAX_COMPARED_LENGTH || DIRECTION_MARKS.test(text)) return false;
   if (/^https?:\/\//i.test(text)) return webAddress(text) === href;
-  const hosts = text.slice(0, MAX_COMPARED_LENGTH).match(HOST_LIKE) ?? [];
+  const hosts = text.match(HOST_LIKE) ?? [];
   return hosts.every((host) => !URL.canParse(`http://${host}`) || hostOf(`http://${host}`) === hostOf(href));
 }
 

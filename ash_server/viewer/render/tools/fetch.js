@@ -66,8 +66,8 @@ function splitLinks(text) {
   const links = [];
   const rest = text?.replaceAll(LINKS, (line, json) => {
     const hits = decodeJson(json);
-    if (!Array.isArray(hits) || !hits.every(isHit)) return line;
-    links.push(...hits.slice(0, MAX_HITS));
+    if (!Array.isArray(hits) || !hits.every(isHit) || links.length + hits.length > MAX_HITS) return line;
+    links.push(...hits);
     return "";
   });
   return { links, text: rest };
