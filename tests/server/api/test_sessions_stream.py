@@ -127,7 +127,7 @@ async def test_changes_are_sent(hub: Hub, subscriber: Subscriber, connection: As
     await subscriber.receives("deleted", id=str(session_id))
 
     assert (created["title"], created["messageCount"]) == ("Birds", 0)
-    assert grown == json.loads(now.model_dump_json())
+    assert grown == {**json.loads(now.model_dump_json()), "activity": {"state": "working"}}
     assert [name for name, _ in subscriber.events if name != "caught_up"] == ["session"] * 4 + ["deleted"]
 
 
@@ -266,7 +266,7 @@ def test_stream_over_http(shared_server: str) -> None:
         deleted = next(line for line in lines if line == f'data: {{"id":"{created["id"]}"}}')
 
     assert first == ["retry: 1000", "", "event: caught_up", "data: {}", ""]
-    assert json.loads(data.removeprefix("data: ")) == created
+    assert json.loads(data.removeprefix("data: ")) == {**created, "activity": {"state": "ended"}}
     assert deleted
 
 
