@@ -125,5 +125,5 @@ async def test_unknown_session(
 
     assert response is not None
     assert response.status == 404
-    await expect(page.get_by_role("heading", name="Session not found")).to_be_visible()
+    await expect(page.get_by_role("heading", name="No session has this id.")).to_be_visible()
     complaints.clear()  # the browser reports the status

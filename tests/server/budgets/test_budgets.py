@@ -25,6 +25,8 @@ from ash_server.store.usage.budgets import MAX_BUDGETS, RETRY_SECONDS, BudgetNot
 
 NOON = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
 """Noon of today, so that a minute later is the same day."""
+EVE = NOON - timedelta(days=1)
+"""The day before: usage later than a day from now has no time."""
 
 
 @pytest.fixture
@@ -108,7 +110,7 @@ async def test_budget_replaces_the_one_of_the_same_period_and_project(
 
 
 async def test_list_shows_the_cost_of_the_period(store: Store, settings: Settings) -> None:
-    await spend(store, 1.25)
+    await spend(store, 1.25, at=datetime.now(UTC))
     await spend(store, 100, at=NOON - timedelta(days=400))
     await set_budget(store, settings, NewBudget(1, "day"))
     await set_budget(store, settings, NewBudget(1.25, "month"))
@@ -155,20 +157,20 @@ async def test_passed_budget_is_reported_once_for_each_period(
     store: Store, settings: Settings, receiver: Receiver
 ) -> None:
     budget = await set_budget(store, settings, NewBudget(2, "day", webhook_url=receiver.url))
-    await spend(store, 2)
-    await check_budgets(store, settings, NOON)
+    await spend(store, 2, at=EVE)
+    await check_budgets(store, settings, EVE)
     assert receiver.requests == []
 
-    await spend(store, 0.5)
+    await spend(store, 0.5, at=EVE)
     for _ in range(3):
-        await check_budgets(store, settings, NOON)
+        await check_budgets(store, settings, EVE)
     [(headers, body)] = receiver.requests
     assert body == {
         "id": headers["ash-delivery"],
         "type": "budget.passed",
         "budget": str(budget.id),
         "period": "day",
-        "periodStart": f"{NOON:%Y-%m-%d}T00:00:00+00:00",
+        "periodStart": f"{EVE:%Y-%m-%d}T00:00:00+00:00",
         "limitUsd": 2.0,
         "spentUsd": 2.5,
     }
@@ -177,8 +179,8 @@ async def test_passed_budget_is_reported_once_for_each_period(
     assert headers["ash-signature"] == signature(budget.webhook_secret, json.dumps(body).encode(), timestamp)
     assert await audit(store) == ["budget.set", "webhook.delivered"]
 
-    await spend(store, 3, at=NOON + timedelta(days=1))
-    await check_budgets(store, settings, NOON + timedelta(days=1))
+    await spend(store, 3)
+    await check_budgets(store, settings, NOON)
     assert [request[1]["spentUsd"] for request in receiver.requests] == [2.5, 3.0]
 
 

@@ -530,7 +530,7 @@ def test_load_session_names_the_missing_decoder(user_home: Path, monkeypatch: py
     path = compress(next(user_home.glob(PATHS["codex"])))
     monkeypatch.setitem(sys.modules, "zstandard", None)
 
-    with pytest.raises(OSError, match=r"without zstandard; .* `pip install PATH/TO/CLONE`"):
+    with pytest.raises(OSError, match=r"without zstandard; `pip install PATH/TO/CLONE`"):
         load_session(path)
 
 
