@@ -237,7 +237,7 @@ async def test_export_menu_has_all_formats_of_files(page: Page, session: Session
     await open_page(page, session.address)
     files = {}
     menu = page.locator(".menu.forms")
-    for link in await menu.locator(".menu-item").all():
+    for link in await menu.locator("a.menu-item").all():
         await menu.evaluate("(menu) => (menu.open = true)")
         async with page.expect_download() as expected:
             await link.click()
@@ -634,7 +634,7 @@ async def test_reconnect_delivers_missed_events_once(
         line.cut()
         await session.add_events(*turns(3))
         lost = page.locator(".connection")
-        await expect(lost).to_contain_text("Disconnected, tries again in")
+        await expect(lost).to_contain_text("Next try in")
         line.mend()
         # A click would wait for the button, which is gone if the page has reconnected.
         await lost.locator("button").dispatch_event("click")
@@ -1130,6 +1130,10 @@ async def test_stored_panel_shows_the_exact_text(page: Page, session: Session) -
     )
 
 
+MIN_TARGET = 24
+"""Pixels, more than one line of JSON and less than two."""
+
+
 async def test_arrows_of_json_are_in_the_line_of_their_key(page: Page, session: Session) -> None:
     """The keys of an open value, which its line shows while it is closed, would take several lines."""
     usage = {f"a_long_name_of_a_number_of_tokens_{number}": number for number in range(6)}
@@ -1141,10 +1145,8 @@ async def test_arrows_of_json_are_in_the_line_of_their_key(page: Page, session: 
     usage_line = page.locator(".stored .json-node[open] > summary:has(> .json-key:text-is('usage'))")
     await expect(usage_line).to_be_visible()
 
-    line = await page.locator(".stored .json-leaf").first.evaluate(
-        "(leaf) => leaf.getBoundingClientRect().height"
-    )
-    assert await usage_line.evaluate("(summary) => summary.getBoundingClientRect().height") == line
+    height = await usage_line.evaluate("(summary) => summary.getBoundingClientRect().height")
+    assert height == MIN_TARGET
 
 
 async def test_stored_panel_shows_a_long_text_on_request(page: Page, session: Session) -> None:
