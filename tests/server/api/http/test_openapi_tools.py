@@ -87,7 +87,7 @@ def call_facts(call: Any, made: Any, session: UUID) -> None:
     assert call("getFacts", session).files == []
     assert call("compareSessions", a=session, b=session).files == []
     assert call("listFindings", session).findings == []
-    assert [each.value for each in call("countSessions").sources] == ["claude"]
+    assert "claude" in [each.value for each in call("countSessions").sources]
     labels = call("updateLabels", session, body=made("LabelPatch", starred=True, addTags=["ui"])).labels
     assert (labels.starred, labels.tags) == (True, ["ui"])
     assert "ui" in [each.name for each in call("listTags").tags]
