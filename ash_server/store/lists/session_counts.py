@@ -125,11 +125,14 @@ async def _count_values(conn: AsyncConnection, rows: Sequence[Sequence[Any]], na
 
 
 async def _by_key_name(conn: AsyncConnection, counts: Counter[UUID]) -> Counter[str]:
-    """Return the counts of keys by their names."""
+    """Return the counts of keys by their names, which a revoked key may share with a later one."""
     if not counts:
         return Counter()
     rows = await (await conn.execute(session_rows.SQL.list_key_names, [list(counts)])).fetchall()
-    return Counter({name: counts[id] for id, name in rows})
+    by_name = Counter[str]()
+    for id, name in rows:
+        by_name[name] += counts[id]
+    return by_name
 
 
 def _to_values(counts: Mapping[str, int], shown: Callable[[str], str]) -> list[ValueCount]:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from ash_server import Store
+from ash_server.store.access.keys import NewKey
 from ash_server.store.lists import session_counts
 
 TOKENS = [f"xoxb-{digit * 10}-{digit * 24}" for digit in "12"]
@@ -48,6 +49,20 @@ async def test_counts_of_a_filter_leave_it_out(store: Store) -> None:
     assert await counts(store, model="haiku", errors=True) == {
         name: {} for name in ("sources", "projects", "branches", "models", "machines", "persons")
     }
+
+
+async def test_keys_with_the_same_name_are_one_person(store: Store) -> None:
+    """A name is free again when its key is revoked."""
+    for number in (1, 2):
+        id = await store.keys.create(
+            "default", NewKey("ada", f"ash_{number}", bytes([number]) * 32, ("read",), None)
+        )
+        for _ in range(number):
+            await store.sessions.create(key_id=id)
+        [key] = [each for each in await store.keys.list_keys() if each.id == id]
+        await store.keys.revoke(key)
+
+    assert (await counts(store))["persons"] == {"ada": 3}
 
 
 async def test_only_the_latest_sessions_are_counted(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
