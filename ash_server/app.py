@@ -26,6 +26,7 @@ from ash_server.api.http.openapi.document import ModelReferences, OpenApiDocumen
 from ash_server.api.http.problems import HANDLERS
 from ash_server.api.http.redaction import Redaction
 from ash_server.api.http.requests import Requests
+from ash_server.api.http.session_filters import provide_filters
 from ash_server.api.http.tracing import Tracing
 from ash_server.api.http.websocket_errors import WebSocketErrors
 from ash_server.api.mcp import McpController
@@ -138,6 +139,7 @@ def create_app(
         dependencies={
             "store": Provide(provide_store, sync_to_thread=False),
             "reader": Provide(provide_reader, sync_to_thread=False),
+            "filters": Provide(provide_filters, sync_to_thread=False),
         },
         exception_handlers={**HANDLERS, NotFoundException: handle_unknown_path},
         before_send=[add_default_headers],

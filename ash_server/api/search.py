@@ -9,22 +9,14 @@ from litestar.params import QueryParameter
 
 from ash_server.api.http.dependencies import InjectedReader
 from ash_server.api.http.parameters import (
-    Branches,
     EditedPaths,
-    Machines,
-    Models,
     OnlyRole,
-    OnlyTags,
     PageCursor,
-    Persons,
-    Projects,
-    Sources,
-    Starred,
     Tools,
-    WithErrors,
 )
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.redaction import compared_all, is_redacted
+from ash_server.api.http.session_filters import InjectedFilters
 from ash_server.errors import NulByte, SessionNotFound
 from ash_server.store.lists.session_lists import Archived
 from ash_server.store.search.query import MAX_RESULTS, SearchScope
@@ -82,21 +74,13 @@ class SearchController(Controller):
         self,
         request: Request[Any, Any, Any],
         reader: InjectedReader,
+        filters: InjectedFilters,
         *,
         q: Query,
         place: SearchPlace = "conversation",
-        source: Sources = None,
-        project: Projects = None,
-        branch: Branches = None,
-        machine: Machines = None,
-        person: Persons = None,
-        model: Models = None,
         tool: Tools = None,
         edited: EditedPaths = None,
-        tag: OnlyTags = None,
-        starred: Starred = None,
         archived: ArchivedResults = "include",
-        errors: WithErrors = None,
         role: OnlyRole = None,
         session_id: ResultSession = None,
         since: ResultsSince = None,
@@ -119,19 +103,11 @@ class SearchController(Controller):
         return await reader(
             lambda store: store.search.search(
                 q,
+                **filters,
                 place=place,
-                source=compared_all(request.scope, source),
-                project=project,
-                branch=compared_all(request.scope, branch),
-                machine=compared_all(request.scope, machine),
-                person=compared_all(request.scope, person),
-                model=compared_all(request.scope, model),
                 tool=compared_all(request.scope, tool),
                 edited=edited,
-                tag=compared_all(request.scope, tag),
-                starred=starred,
                 archived=archived,
-                errors=errors,
                 role=role,
                 session_id=session_id,
                 since=since,

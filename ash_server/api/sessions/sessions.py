@@ -16,23 +16,15 @@ from ash_server.api.http.dependencies import InjectedReader, InjectedStore
 from ash_server.api.http.guards.access import client_of, may_read, needs, record
 from ash_server.api.http.openapi.operations import WITHOUT_NUL, documents
 from ash_server.api.http.parameters import (
-    Branches,
     EditedPaths,
     ExpectedSequence,
-    Machines,
-    Models,
-    OnlyTags,
     PageCursor,
-    Persons,
-    Projects,
-    Sources,
-    Starred,
     Tools,
-    WithErrors,
     list_parameter,
 )
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.api.http.redaction import compared, compared_all, is_redacted
+from ash_server.api.http.session_filters import InjectedFilters
 from ash_server.errors import NulByte, SequenceMismatch, SessionNotFound, TooDeep
 from ash_server.redaction import redact
 from ash_server.store.lists.session_lists import Archived, SessionSort
@@ -260,12 +252,12 @@ class SessionController(Controller):
         self,
         request: Request[Any, Any, Any],
         reader: InjectedReader,
+        filters: InjectedFilters,
         state: State,
         *,
         after: PageCursor = None,
         limit: Limit = 100,
         sort: Sort = "activity",
-        source: Sources = None,
         q: NamePart = None,
         parent_id: ParentId = None,
         provider_session_id: ProviderSessionId = None,
@@ -273,19 +265,11 @@ class SessionController(Controller):
         external_id_prefix: ExternalIdPrefix = None,
         since: Since = None,
         until: Until = None,
-        errors: WithErrors = None,
-        project: Projects = None,
-        branch: Branches = None,
-        machine: Machines = None,
         key: Keys = None,
-        person: Persons = None,
         cause: Causes = None,
-        model: Models = None,
         tool: Tools = None,
         edited: EditedPaths = None,
         reference: Reference = None,
-        tag: OnlyTags = None,
-        starred: Starred = None,
         archived: WithArchived = None,
         usage: WithUsage = False,
         activity: WithActivity = False,
@@ -306,11 +290,11 @@ class SessionController(Controller):
         prices = await state.prices.get() if sort == "cost" else None
         page = await reader(
             lambda store: store.sessions.list_sessions(
+                **filters,
                 prices=prices,
                 after=after,
                 limit=limit,
                 sort=sort,
-                source=compared_all(scope, source),
                 q=q,
                 parent_id=parent_id,
                 provider_session_id=compared(scope, provider_session_id),
@@ -318,19 +302,11 @@ class SessionController(Controller):
                 external_id_prefix=external_id_prefix,
                 since=since,
                 until=until,
-                errors=errors,
-                project=project,
-                branch=compared_all(scope, branch),
-                machine=compared_all(scope, machine),
                 key=key,
-                person=compared_all(scope, person),
                 cause=cause,
-                model=compared_all(scope, model),
                 tool=compared_all(scope, tool),
                 edited=edited,
                 reference=compared(scope, reference),
-                tag=compared_all(scope, tag),
-                starred=starred,
                 archived=archived,
                 redact=is_redacted(scope),
             )
@@ -348,21 +324,13 @@ class SessionController(Controller):
         response_description="The counts.",
         responses=error_responses(*READ_ERRORS, NulByte),
     )
-    async def count(  # noqa: PLR0913  # one argument per parameter
+    async def count(
         self,
         request: Request[Any, Any, Any],
         reader: InjectedReader,
+        filters: InjectedFilters,
         *,
-        source: Sources = None,
-        project: Projects = None,
-        branch: Branches = None,
-        model: Models = None,
-        machine: Machines = None,
-        person: Persons = None,
-        tag: OnlyTags = None,
-        starred: Starred = None,
         archived: WithArchived = None,
-        errors: WithErrors = None,
         since: Since = None,
         until: Until = None,
     ) -> SessionCounts:
@@ -375,16 +343,8 @@ class SessionController(Controller):
         scope = request.scope
         return await reader(
             lambda store: store.sessions.count_sessions(
-                source=compared_all(scope, source),
-                project=project,
-                branch=compared_all(scope, branch),
-                model=compared_all(scope, model),
-                machine=compared_all(scope, machine),
-                person=compared_all(scope, person),
-                tag=compared_all(scope, tag),
-                starred=starred,
+                **filters,
                 archived=archived,
-                errors=errors,
                 since=since,
                 until=until,
                 redact=is_redacted(scope),
