@@ -40,6 +40,15 @@ def print_report_json(report: ImportReport) -> None:
     click.echo(json.dumps({"sessions": sessions, "skipped": skipped, "unread": unread, **summary}))
 
 
+def report_additions(report: ImportReport, action: str) -> None:
+    """Report the new messages of each file, and problems if there are any; `action` is such as "stored in"."""
+    for path, imported in report.imported.items():
+        if new := imported.result.counts["new"]:
+            warn(f"{path}: {counted(new, 'message')} {action} session {imported.session_id}")
+    if not report.complete:
+        warn_of_problems(report)
+
+
 def warn_of_problems(report: ImportReport) -> None:
     """Warn about files and lines that are not stored, not yet stored, or not with their current text."""
     for path, reason in report.unread:

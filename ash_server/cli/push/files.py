@@ -14,7 +14,7 @@ from ash_server.cli.common.error_messages import error_message
 from ash_server.cli.common.output.terminal import counted, warn
 from ash_server.cli.import_.files import ImportReport, progress_bar, text_size_of
 from ash_server.cli.import_.one_file import UnreadFile
-from ash_server.cli.import_.report import warn_of_problems
+from ash_server.cli.import_.report import report_additions
 from ash_server.cli.watch.changed_files import ChangedFiles, changes
 from ash_server.errors import AshError
 from ash_server.store.transcripts import Copy
@@ -60,16 +60,8 @@ async def push_paths(
             if watches:
                 async for _ in changes(push.folders):
                     snapshots.renew()
-                    _report_changes(await push.run())
+                    report_additions(await push.run(), "pushed to")
         return report.complete
-
-
-def _report_changes(report: ImportReport) -> None:
-    for path, imported in report.imported.items():
-        if new := imported.result.counts["new"]:
-            warn(f"{path}: {counted(new, 'message')} pushed to session {imported.session_id}")
-    if not report.complete:
-        warn_of_problems(report)
 
 
 class _Push:

@@ -3,11 +3,10 @@
 import time
 from pathlib import Path
 
-from ash_server.cli.common.output.terminal import counted, warn
 from ash_server.cli.import_.files import ImportReport, import_files
 from ash_server.cli.import_.one_file import UnreadFile
 from ash_server.cli.import_.options import ImportOptions, default_jobs
-from ash_server.cli.import_.report import print_report, warn_of_problems
+from ash_server.cli.import_.report import print_report, report_additions, warn_of_problems
 from ash_server.cli.watch.changed_files import ChangedFiles, changes
 from ash_server.store import Store
 from ash_server.transfer.importing.databases.sessions import SharedSnapshots, share_snapshots
@@ -26,7 +25,7 @@ async def watch_local(store: Store) -> None:
                 print_report(report)
                 warn_of_problems(report)
             else:
-                _report_changes(report)
+                report_additions(report, "stored in")
             is_first = False
 
 
@@ -44,11 +43,3 @@ async def _import_changed(store: Store, files: ChangedFiles, snapshots: SharedSn
     files.remove_reported(report)
     report.seconds = round(time.monotonic() - start, 3)
     return report
-
-
-def _report_changes(report: ImportReport) -> None:
-    for path, imported in report.imported.items():
-        if new := imported.result.counts["new"]:
-            warn(f"{path}: {counted(new, 'message')} stored in session {imported.session_id}")
-    if not report.complete:
-        warn_of_problems(report)
