@@ -20,7 +20,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("digest", name="sign_in_codes_pkey"),
         sa.ForeignKeyConstraint(["key_id"], ["keys.id"], name="sign_in_codes_key_id_fkey"),
     )
-    op.add_column("sign_ins", sa.Column("scopes", sa.ARRAY(sa.Text), comment="null: those of the key"))
+    op.add_column("sign_ins", sa.Column("scopes", sa.ARRAY(sa.Text), comment="null: the scopes of the key"))
 
 
 def downgrade() -> None:

@@ -1,4 +1,4 @@
-"""The age at which agents delete their own transcripts, from the settings in their homes."""
+"""How long agents keep their own transcripts, according to the settings in their homes."""
 
 import json
 import re

@@ -119,7 +119,7 @@ function groupOf(session, now) {
   return activity.isWaiting ? "waiting" : "running";
 }
 
-/** The start of a session, by which rows are sorted: they keep their places while sessions grow. */
+/** The start of a session. Rows are sorted by it, so that they keep their places while sessions grow. */
 function begin({ firstAt, createdAt }) {
   return Date.parse(firstAt ?? createdAt);
 }

@@ -4,7 +4,7 @@ import re
 from unicodedata import normalize
 
 ACCENTS = "\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff"
-"""Character ranges of combining marks; those of Indic scripts and of kana are letters of their own."""
+"""Character ranges of combining marks. The marks of Indic scripts and kana are excluded: they make other letters."""
 _ACCENT_RUN = re.compile(f"[{ACCENTS}]+")
 
 _STROKES = str.maketrans("ĐđĦħıŁłŦŧØø", "DdHhiLlTtOo")

@@ -34,7 +34,7 @@ class KeyExists(AshError):
 
 
 class CodeInvalid(AshError):
-    """Also for codes of keys that are no longer valid: the cases cannot be told apart."""
+    """Also raised for codes of keys that are no longer valid, so that clients cannot distinguish the cases."""
 
     status, code, title = 404, "code_invalid", "The code is invalid, used or expired."
 

@@ -543,7 +543,7 @@ CREATE TABLE sign_ins (
     CONSTRAINT sign_ins_key_id_fkey FOREIGN KEY(key_id) REFERENCES keys (id)
 );
 COMMENT ON COLUMN sign_ins.digest IS 'HMAC-SHA256 of the cookie';
-COMMENT ON COLUMN sign_ins.scopes IS 'null: those of the key';
+COMMENT ON COLUMN sign_ins.scopes IS 'null: the scopes of the key';
 
 -- sign_in_codes
 

@@ -572,7 +572,7 @@ sign_ins = Table(
     Column("key_id", Uuid, ForeignKey("keys.id"), nullable=False),
     Column("created_at", Moment, nullable=False, server_default=func.now()),
     Column("expires_at", Moment, nullable=False),
-    Column("scopes", ARRAY(Text), comment="null: those of the key"),
+    Column("scopes", ARRAY(Text), comment="null: the scopes of the key"),
 )
 
 # Codes that sign a browser in once.

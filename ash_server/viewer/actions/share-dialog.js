@@ -43,7 +43,7 @@ export function shareSession(session, key) {
   const { form, submit } = linkForm(key, alert, send);
   const dialog = openDialog(
     "Share",
-    note("A link shows this session without a key, to everyone who has the link."),
+    note("Anyone with the link can see this session, without a key."),
     found,
     form,
     links,

@@ -12,7 +12,7 @@ const MARKS = [
 ];
 
 /**
- * Remove the Markdown of headings, code, bold and emphasised text, and the sentence with which a plan becomes a prompt;
+ * Remove the Markdown of headings, code, bold and emphasised text, and the sentence before a plan that is used as a prompt;
  * longer texts are returned unchanged.
  */
 export function stripMarkdown(text) {

@@ -42,7 +42,7 @@ export class SessionList {
   /**
    * @param {{menu?: import("../actions/session-menu.js").SessionMenu, isFlat?: boolean, onLayOut?: () => void,
    *   onUnfold?: (id: string) => void}} [options] `isFlat` shows neither days nor folds; `onLayOut` is called after
-   *   each layout; `onUnfold` is called with a session whose subagents are opened
+   *   each layout; `onUnfold` is called with the id of a session when its subagents are opened
    */
   constructor({ menu, isFlat = false, onLayOut = () => {}, onUnfold = () => {} } = {}) {
     this.menu = menu;

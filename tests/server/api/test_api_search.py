@@ -78,7 +78,7 @@ async def test_finds_messages_just_stored(own_client: AsyncClient) -> None:
 
 @pytest.mark.parametrize("redact", ["false", "true"])
 async def test_search_ignores_accents(own_client: AsyncClient, redact: str) -> None:
-    """Of titles, of all sessions and of one, whichever of query and text has them."""
+    """Accents are ignored in queries and texts, for titles, all sessions and one session."""
     line = {"type": "user", "message": {"role": "user", "content": "My re\u0301sumé lies at LODZ."}}
     session = await store(own_client, json.dumps(line), title="Résumé for Lodz")
     paths = {"/api/sessions": "sessions", "/api/search": "results", f"/api/sessions/{session}/search": "hits"}

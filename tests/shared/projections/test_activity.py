@@ -1,4 +1,4 @@
-"""What a session does now, by the state of its normaliser and its last calls."""
+"""The current activity of a session, from the state of its normaliser and its last calls."""
 
 from typing import Any
 

@@ -55,7 +55,7 @@ function parsePair(state, silent) {
 /** @type {WeakMap<object, Map<number, number>>} */
 const PAIRS = new WeakMap();
 
-/** The positions of the closing tags by those of their opening tags, in the text of an inline state. */
+/** Map the positions of opening tags to the positions of their closing tags, in the text of an inline state. */
 function closingTags(state) {
   const known = PAIRS.get(state) ?? pairTags(state.src);
   PAIRS.set(state, known);
