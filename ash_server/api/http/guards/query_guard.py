@@ -94,9 +94,12 @@ def _decode(part: bytes) -> str:
 @cache
 def _declared_parameters(handler: BaseRouteHandler) -> Mapping[str, _Format]:
     fields = handler.parsed_fn_signature.parameters
+    providers = [provide for name, provide in handler.resolve_dependencies().items() if name in fields]
+    signatures = [fields, *(provide.parsed_fn_signature.parameters for provide in providers)]
     own = {
         field.kwarg_definition.name or name: _format(field)
-        for name, field in fields.items()
+        for signature in signatures
+        for name, field in signature.items()
         if isinstance(field.kwarg_definition, QueryParameter)
     }
     return own | _COMMON
