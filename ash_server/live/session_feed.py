@@ -94,14 +94,15 @@ class SessionFeed(BackgroundTask):
         self._is_incomplete = False
 
     async def _read_changes(self, notified: set[UUID]) -> dict[UUID, Session | None]:
-        """Return the changed sessions by id; None for a deleted one."""
+        """Return the changed sessions by id; None for one that is deleted or replaced."""
         recent = await self._sessions.list_changed()
         polled = {id for id, changed_at in recent.items() if self._recent.get(id) != changed_at}
         self._recent = recent
         changed = notified | polled
         sessions = await self._sessions.get_many(changed) if changed else []
         sessions = await self._sessions.with_activity(sessions)
-        return {**dict.fromkeys(changed), **{session.id: session for session in sessions}}
+        shown = {session.id: session for session in sessions if session.replaced_by is None}
+        return {**dict.fromkeys(changed), **shown}
 
 
 class SessionFeeds:

@@ -21,6 +21,7 @@ from ash_server.store import session_facts
 from ash_server.store.borrowed import Resource, read, stream, write
 from ash_server.store.connections.pool import one_transaction
 from ash_server.store.drift import DescribedMessage, insert_drift
+from ash_server.store.facts.replacements import MAX_NAMED_MESSAGES, replace_prompts
 from ash_server.store.log import writer
 from ash_server.store.log.derived import Derived
 from ash_server.store.log.events import Appended
@@ -55,7 +56,7 @@ from ash_server.store.message_pages import (
     to_message,
 )
 from ash_server.store.prepare import NewMessage, PreparedMessage, prepare_message
-from ash_server.store.session_facts import collect_facts
+from ash_server.store.session_facts import RecordFacts, collect_facts
 from ash_server.store.session_rows import get_session
 from ash_server.store.sessions import check_sequence, merge_metadata, set_metadata
 from ash_server.store.statements import statements
@@ -133,7 +134,9 @@ async def append(
         if new or end:
             # PostgreSQL writes the messages while their events are derived.
             inherited = inherited_records(counters.normalizer_state)
-            await _write_messages(conn, session_id, last, new, merged, inherited)
+            facts = await _write_messages(conn, session_id, last, new, merged, inherited)
+            if last < MAX_NAMED_MESSAGES and not facts.agent_id:
+                await replace_prompts(conn, session_id, facts.source, facts.provider_session_id)
             await _write_events(conn, session_id, counters, new, context, end=end)
         elif merged is not None:
             await set_metadata(conn, session_id, merged)
@@ -219,8 +222,10 @@ async def _write_messages(
     new: Sequence[PreparedMessage],
     metadata: str | None,
     inherited: InheritedRecords,
-) -> None:
+) -> RecordFacts:
+    """Return the facts in the messages."""
     described = [message.described for message in new]
+    facts = collect_facts(described, inherited)
     values = {
         "session_id": session_id,
         "last": last,
@@ -237,10 +242,11 @@ async def _write_messages(
         "have_explicit_sources": [message.has_explicit_source for message in new],
         "blocks_starts": without_nulls([message.blocks and message.blocks.start for message in new]),
         "blocks_sizes": without_nulls([message.blocks and message.blocks.size for message in new]),
-        **collect_facts(described, inherited)._asdict(),
+        **facts._asdict(),
     }
     await conn.execute(SQL.write_messages, values)
     await insert_drift(conn, session_id, starmap(DescribedMessage, enumerate(described, last + 1)))
+    return facts
 
 
 async def _write_events(

@@ -2,7 +2,7 @@
 -- Sessions, with the columns of `Session`.
 SELECT
     id, source, external_id, title, metadata, created_at, updated_at, first_at, last_at, file_modified_at,
-    client_version, provider_session_id, parent_id, parent_external_id,
+    client_version, provider_session_id, parent_id, parent_external_id, replaced_by,
     CASE WHEN path IS DISTINCT FROM external_id THEN path END AS path, copy_of, copied_messages,
     nullif(agent_id, '') AS agent_id,
     CASE WHEN first_prompt IS DISTINCT FROM title THEN first_prompt END AS prompt,
@@ -24,7 +24,7 @@ FROM sessions JOIN session_counters ON session_id = id LEFT JOIN session_labels 
 
 -- name: find_by_name
 -- Sessions with an external id or a path.
-{sessions} WHERE external_id = %(name)s OR path = %(name)s LIMIT %(limit)s
+{sessions} WHERE (external_id = %(name)s OR path = %(name)s) AND replaced_by IS NULL LIMIT %(limit)s
 
 -- name: find_by_id_prefix
 -- Sessions with ids within bounds.

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, Self, TypedDict, Unpack
-from uuid import UUID, uuid5
+from uuid import UUID
 
 import msgspec
 from psycopg import AsyncConnection
@@ -27,7 +27,9 @@ from ash_server.store.access.shares import SessionEnd
 from ash_server.store.borrowed import Resource, change, change_session, read, write
 from ash_server.store.connections.pool import change_row, one_transaction
 from ash_server.store.connections.replication import has_reached
-from ash_server.store.connections.tenants import DEFAULT, Tenant, tenant_of
+from ash_server.store.connections.tenants import Tenant, tenant_of
+from ash_server.store.facts.replacements import lock_and_find_transcript, restore_prompts
+from ash_server.store.facts.replacements import session_id_for as session_id_for
 from ash_server.store.facts.report import read_facts
 from ash_server.store.labels import (
     LabelChanges,
@@ -132,7 +134,9 @@ async def create_session(conn: AsyncConnection, **fields: Unpack[SessionFields])
     while True:  # repeat if it is deleted between the two statements
         stored = conn.cursor(row_factory=dict_row)
         async with one_transaction(conn):
-            created = await (await conn.execute(SQL.create_session, params)).fetchone()
+            transcript = await lock_and_find_transcript(conn, params["source"], params["external_id"])
+            new = {**params, "replaced_by": transcript}
+            created = await (await conn.execute(SQL.create_session, new)).fetchone()
             if created:
                 await conn.execute(SQL.create_counters, params)
                 await conn.execute(SQL.create_progress, params)
@@ -197,6 +201,7 @@ async def delete_session(
         await delete_answers(conn, session_id)
         await delete_calls(conn, session_id)
         await _replace_original(conn, session_id)
+        await restore_prompts(conn, session_id)
         await conn.execute(SQL.delete_session, [session_id])
 
 
@@ -311,11 +316,6 @@ async def recreate_session(
         return created
     await set_labels(conn, session_id, labels)
     return await get_session(conn, session_id)
-
-
-def session_id_for(source: str, external_id: str, tenant: Tenant = DEFAULT) -> UUID:
-    """Compute the id of a session with an external id."""
-    return uuid5(uuid5(tenant.id, source), external_id)
 
 
 async def _fetch_id(conn: AsyncConnection, query: str, params: Sequence[Any]) -> UUID | None:

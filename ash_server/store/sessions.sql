@@ -1,9 +1,9 @@
 -- name: create_session
 -- A new session, unless its id is taken.
 INSERT INTO sessions (id, source, external_id, parent_id, parent_external_id, title, title_priority, metadata, machine,
-    key_id)
+    key_id, replaced_by)
 VALUES (%(id)s, %(source)s, %(external_id)s, %(parent_id)s, %(parent_external_id)s, %(title)s, %(title_priority)s,
-    %(metadata)s, %(machine)s, %(key_id)s)
+    %(metadata)s, %(machine)s, %(key_id)s, %(replaced_by)s)
 ON CONFLICT (id) DO NOTHING
 RETURNING id
 

@@ -15,6 +15,7 @@ from ash_server.ids import uuid7
 from ash_server.store.borrowed import Resource, change, read
 from ash_server.store.connections.pool import change_row, one_transaction
 from ash_server.store.connections.tenants import tenant_of
+from ash_server.store.facts.replacements import find_transcript, list_stored_names
 from ash_server.store.log import writer
 from ash_server.store.maintenance.own_prompts import name_by_own_prompt
 from ash_server.store.session_rows import existing_ids
@@ -180,3 +181,5 @@ class TranscriptStore(Resource):
     list_relatives = read(list_relatives)
     set_copy = change(set_copy)
     list_imported = read(list_imported)
+    find_transcript = change(find_transcript)
+    list_stored_names = read(list_stored_names)

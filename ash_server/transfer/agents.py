@@ -44,6 +44,8 @@ class KnownAgent(NamedTuple):
     """SQLite file with further sessions, relative to its home."""
     names: str | None = None
     """Pattern of SQLite files in its home with the names of sessions."""
+    prompts: str | None = None
+    """File in its home with the prompts of all sessions, also of deleted ones."""
 
     @property
     def label(self) -> str | None:
@@ -81,6 +83,7 @@ AGENTS: tuple[KnownAgent, ...] = (
         (Root("", "CLAUDE_CONFIG_DIR", ".claude"),),
         ("projects",),
         re.compile(_CLAUDE_PROJECTS),
+        prompts="history.jsonl",
     ),
     KnownAgent(
         "codex",

@@ -24,6 +24,7 @@ from ash_server.transfer.importing.file_import import (
     ImportedFile,
     TranscriptFile,
     result_without_lines,
+    skip_prompts,
 )
 from ash_server.transfer.importing.identity import TextDiffers
 from ash_server.transfer.importing.lines import FileLine, LineStart
@@ -135,6 +136,8 @@ class _FilePush:
     async def run(self, parent: Parent | None) -> PushedFile:
         while True:
             claim = await self._claim()
+            if claim is None:
+                return self._skip()
             target = _RemoteSession(self._server, claim.session_id, self._file)
             file_import = FileImport(target, self._file, claim if self._head.names else None)
             try:
@@ -164,9 +167,18 @@ class _FilePush:
         imported = ImportedFile(claim.session_id, name, self._head, result)
         return PushedFile(imported, self._remember(claim, file_import, result.counts["new"]), session)
 
-    async def _claim(self) -> Claim:
+    def _skip(self) -> PushedFile:
+        result = skip_prompts(self._file)
+        return PushedFile(
+            ImportedFile(_NO_SESSION, self._file.name, self._head, result, has_session=False), None
+        )
+
+    async def _claim(self) -> Claim | None:
+        """Return the session of the file; None for prompts with a stored transcript."""
         rejected = [str(id) for id in self._rejected]
         claim = await self._server.send(claim_transcript({**self._identity(), "rejected": rejected}))
+        if claim.replaced_by is not None:
+            return None
         return Claim(
             claim.session_id,
             claim.external_id,

@@ -62,6 +62,8 @@ class TranscriptClaim(AshModel):
     message_count: int = Field(alias="messageCount")
     is_mirror: bool = Field(alias="isMirror", default=False)
     """True if a program has stored records of the transcript one by one: they are lines, too."""
+    replaced_by: Omittable[UUID] = Field(default=ABSENT, alias="replacedBy")
+    """For prompts alone: the stored session with their transcript. The prompts are then not stored again."""
 
 
 class MessagePage(AshModel):

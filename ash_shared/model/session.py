@@ -16,6 +16,10 @@ MAX_MACHINE = 253
 """Characters of the host name of a client."""
 
 
+PROMPTS_OF: Mapping[str, str] = {"claude": "claude_history"}
+"""Sources of sessions of prompts alone, by the source of their transcripts."""
+
+
 class SessionLabels(AshModel):
     """Labels that people set, apart from the messages."""
 
@@ -73,6 +77,9 @@ class Session(AshModel):
     copied_messages: Omittable[int] = Field(default=ABSENT, alias="copiedMessages")
     """The number of messages at the beginning that are copies. Their usage counts only in the other session. Without
     `copyOf`, the transcript itself states that they are another session's."""
+    replaced_by: Omittable[UUID] = Field(default=ABSENT, alias="replacedBy")
+    """The session with the whole transcript, for a session of prompts alone. Lists, counts, searches and reports leave
+    the session of prompts out."""
     agent_id: Omittable[str] = Field(default=ABSENT, alias="agentId")
     """The subagent that wrote the session, by its id in the parent's events: `agentId` in the result of the call that
     started it, or `targetSessionId` and `fromSessionId`. Absent for main sessions and if unknown."""

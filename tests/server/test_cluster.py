@@ -116,6 +116,7 @@ async def test_all_statements_run_as_the_role_of_a_tenant(
     await use_events(tenant_store)
     await use_imports(tenant_store)
     await use_codex(tenant_store)
+    await use_prompts(tenant_store)
     await use_search(tenant_store)
     await use_usage(tenant_store)
     await use_facts(tenant_store)
@@ -298,6 +299,22 @@ async def use_codex(store: Store) -> None:
     await store.messages.reindex(session)
     stored = await store.sessions.get(session)
     assert (stored.title, stored.metadata["agent"], stored.copied_messages) == ("Counting", "traex", 2)
+
+
+async def use_prompts(store: Store) -> None:
+    """Sessions of prompts that are stored before and after the transcript, which is then deleted."""
+    prompts = await store.sessions.create(source="claude_history", external_id="s1")
+    transcript = await store.sessions.create(source="claude", external_id="projects/-work/s1.jsonl")
+    await store.messages.append(transcript.id, [json.dumps(claude.user("Dig", session_id="s1"))])
+    assert (await store.sessions.get(prompts.id)).replaced_by == transcript.id
+    assert prompts.id not in {each.id async for each in store.sessions.list_all()}
+    assert await store.transcripts.find_transcript("claude_history", "s1") == transcript.id
+    assert await store.transcripts.list_stored_names("claude", ["s1", "s2"]) == {"s1"}
+    await store.sessions.delete(prompts.id)
+    prompts = await store.sessions.create(source="claude_history", external_id="s1")
+    assert prompts.replaced_by == transcript.id
+    await store.sessions.delete(transcript.id)
+    assert (await store.sessions.get(prompts.id)).replaced_by is None
 
 
 async def use_activity(store: Store) -> None:

@@ -1,13 +1,8 @@
 """`ash import --discover`: list the transcripts of the agents on this machine, without importing them."""
 
 import json
-import math
-import os
-import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -18,46 +13,25 @@ from rich.text import Text
 from ash_server.cli.common.output.terminal import counted, local_time, stdout_console, visible, warn
 from ash_server.cli.common.store import with_store
 from ash_server.settings import Settings
-from ash_server.store import Store
 from ash_server.transfer.agents import AGENTS
-from ash_server.transfer.importing.databases.sessions import share_snapshots
-from ash_server.transfer.importing.transcript import open_transcript
-from ash_server.transfer.importing.transcript_files import Home, external_id, find_homes, find_transcripts
-from ash_server.transfer.retention import Retention, read_retention
-
-WARN_AGE = timedelta(days=7)
-
-
-@dataclass
-class Discovered:
-    """The transcripts in the home of an agent."""
-
-    home: Home
-    files: list[Path] = field(default_factory=list)
-    size: int = 0
-    """In bytes on disk."""
-    newest: float = 0
-    """Time of the last modification, in seconds since 1970; 0 without files."""
-    changed: dict[Path, float] = field(default_factory=dict)
-    """Times of the last modification, by transcript."""
-    retention: Retention | None = None
-    imported: int | None = None
-    """Number of transcripts that were imported; None without a store."""
-    expiring: int = 0
-    """Number of transcripts that are not imported, and that the agent will delete within `WARN_AGE`."""
-    unread: list[OSError] = field(default_factory=list)
+from ash_server.transfer.discovered import (
+    WARN_AGE,
+    Discovered,
+    compare_with_nothing,
+    compare_with_store,
+    existing_folders,
+    find_discovered,
+)
+from ash_server.transfer.retention import Retention
 
 
-def discover() -> list[Discovered]:
-    """Return the agents with folders on this machine."""
-    homes = find_homes(os.environ, Path.home())
-    with share_snapshots():
-        discovered = [_scan(home) for home in homes if _folders(home)]
-    if any(each.files for each in discovered) and _has_store(Settings.load()):
-        with_store(lambda store: _find_imported(store, discovered))
+def discover(*, only_expiring: bool = False) -> list[Discovered]:
+    """Return the agents with folders on this machine; with `only_expiring`, those that delete transcripts."""
+    discovered = find_discovered(only_expiring=only_expiring)
+    if any(each.files or each.prompts for each in discovered) and _has_store(Settings.load()):
+        with_store(lambda store: compare_with_store(store, discovered))
     else:
-        for each in discovered:
-            each.expiring = _count_expiring(each, each.files)
+        compare_with_nothing(discovered)
     return discovered
 
 
@@ -72,23 +46,36 @@ def print_discovered(discovered: list[Discovered]) -> None:
     for each in discovered:
         newest = local_time(_newest_time(each)) if each.newest else ""
         imported = "" if each.imported is None else str(each.imported)
-        folders = Text(visible("\n".join(map(str, _folders(each.home)))))
+        folders = Text(visible("\n".join(map(str, existing_folders(each.home)))))
         row = (each.home.agent.name, str(len(each.files)), decimal(each.size), newest, imported, folders)
         table.add_row(*row)
     stdout_console().print(table)
     for each in discovered:
         if each.expiring and each.retention:
-            warn(_describe_expiring(each, each.retention))
-    if any(each.files for each in discovered):
+            warn(describe_expiring(each, each.retention))
+        if each.new_prompts:
+            warn(describe_lost(each))
+    if any(each.files or each.new_prompts for each in discovered):
         warn("`ash import --all` imports all of them, `ash import FOLDER` those in a folder")
 
 
-def _describe_expiring(discovered: Discovered, retention: Retention) -> str:
+def describe_expiring(discovered: Discovered, retention: Retention) -> str:
     count = counted(discovered.expiring, "transcript")
+    verb = "is" if discovered.expiring == 1 else "are"
     return (
-        f"{discovered.home.agent.name} deletes {count} within {WARN_AGE.days} days, not imported yet; "
+        f"{discovered.home.agent.name} deletes {count} that {verb} not imported yet within {WARN_AGE.days} days: "
         f"it keeps them for {retention.age.days} days ({retention.setting})"
     )
+
+
+def describe_lost(discovered: Discovered) -> str:
+    verb = "is" if discovered.new_prompts == 1 else "are"
+    return f"{count_lost(discovered)}; the prompts of {discovered.new_prompts} {verb} not imported yet"
+
+
+def count_lost(discovered: Discovered) -> str:
+    count = counted(discovered.lost, "session")
+    return f"{discovered.home.agent.name} has deleted the transcripts of {count} that were not imported"
 
 
 def print_discovered_json(discovered: list[Discovered]) -> None:
@@ -103,40 +90,9 @@ def warn_of_unread(discovered: Iterable[Discovered]) -> int:
     return 1 if errors else 0
 
 
-def _scan(home: Home) -> Discovered:
-    discovered = Discovered(home, retention=read_retention(home))
-    discovered.files = list(find_transcripts(home, discovered.unread.append))
-    stats: dict[Path, os.stat_result] = {}  # a database has several transcripts
-    for path in discovered.files:
-        try:
-            files = tuple(open_transcript(path).files())
-            stats |= {file: file.stat() for file in files if file not in stats}
-            discovered.changed[path] = max((stats[file].st_mtime for file in files), default=0)
-        except OSError as error:
-            discovered.unread.append(error)
-    discovered.size = sum(stat.st_size for stat in stats.values())
-    discovered.newest = max((stat.st_mtime for stat in stats.values()), default=0)
-    return discovered
-
-
 def _has_store(settings: Settings) -> bool:
     """Check without creating a store."""
     return settings.database_url is not None or (settings.home / "postgres").exists()
-
-
-async def _find_imported(store: Store, discovered: list[Discovered]) -> None:
-    for each in discovered:
-        names = {external_id(path, [each.home]): path for path in each.files}
-        imported = await store.transcripts.list_imported(each.home.agent.source, list(names))
-        each.imported = len(imported)
-        each.expiring = _count_expiring(each, (path for name, path in names.items() if name not in imported))
-
-
-def _count_expiring(discovered: Discovered, paths: Iterable[Path]) -> int:
-    if discovered.retention is None:
-        return 0
-    oldest = time.time() - (discovered.retention.age - WARN_AGE).total_seconds()
-    return sum(discovered.changed.get(path, math.inf) < oldest for path in paths)
 
 
 def _to_json(discovered: Discovered) -> dict[str, Any]:
@@ -146,22 +102,18 @@ def _to_json(discovered: Discovered) -> dict[str, Any]:
         "imported": discovered.imported,
         "retentionDays": discovered.retention and discovered.retention.age.days,
         "expiring": discovered.expiring if discovered.retention else None,
+        "lost": discovered.lost if agent.prompts else None,
+        "newPrompts": discovered.new_prompts if agent.prompts else None,
     }
     return {
         "name": agent.name,
         "agent": agent.id,
         "source": agent.source,
-        "folders": [visible(str(folder)) for folder in _folders(discovered.home)],
+        "folders": [visible(str(folder)) for folder in existing_folders(discovered.home)],
         "transcripts": len(discovered.files),
         "bytes": discovered.size,
         **{name: value for name, value in optional.items() if value is not None},
     }
-
-
-def _folders(home: Home) -> list[Path]:
-    """Return the folders of transcripts, and the database, that exist."""
-    names = (*home.agent.folders, *filter(None, (home.agent.database,)))
-    return [path for name in names if (path := home.path / name).exists()]
 
 
 def _newest_time(discovered: Discovered) -> datetime:

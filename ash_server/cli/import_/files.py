@@ -32,7 +32,7 @@ from ash_server.transfer.importing.transcript_files import (
     find_homes,
     find_transcripts,
     uncompressed,
-    without_migrated,
+    without_repeated,
 )
 
 _SUFFIX_LIST = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
@@ -160,7 +160,7 @@ def list_files(
             report.unread.append(UnreadFile(str(path), f"no file in it ends with {_SUFFIX_LIST}"))
         for file in files:
             by_real_path.setdefault(uncompressed(real_path(file)), file)
-    return list(without_migrated(by_real_path.values()))
+    return list(without_repeated(by_real_path.values()))
 
 
 def text_size_of(path: Path, access: FileAccess = ANY_FILE) -> int:

@@ -35,7 +35,7 @@ $$;
 
 -- Tables, written by `make schema` from tables.py.
 
-INSERT INTO alembic_version VALUES ('0034');
+INSERT INTO alembic_version VALUES ('0035');
 
 -- sessions
 
@@ -72,6 +72,7 @@ CREATE TABLE sessions (
     branch TEXT,
     git_commit TEXT,
     cause TEXT,
+    replaced_by UUID,
     CONSTRAINT sessions_pkey PRIMARY KEY (id)
 );
 CREATE INDEX sessions_activity_idx ON sessions (tenant, LEAST(COALESCE(last_at, file_modified_at), updated_at) DESC, id DESC);
@@ -95,6 +96,8 @@ CREATE INDEX sessions_path_idx ON sessions (path)
     WHERE path IS NOT NULL;
 CREATE INDEX sessions_project_idx ON sessions (tenant, project, folder)
     WHERE project IS NOT NULL;
+CREATE INDEX sessions_replaced_idx ON sessions (tenant, id)
+    WHERE replaced_by IS NOT NULL;
 CREATE INDEX sessions_source_idx ON sessions (tenant, source);
 CREATE INDEX sessions_start_idx ON sessions (tenant, COALESCE(first_at, LEAST(file_modified_at, created_at)) DESC, id DESC);
 CREATE INDEX sessions_unidentified_idx ON sessions (provider_session_id)
@@ -124,6 +127,7 @@ COMMENT ON COLUMN sessions.folder IS 'first working folder in the messages';
 COMMENT ON COLUMN sessions.branch IS 'last Git branch in the messages';
 COMMENT ON COLUMN sessions.git_commit IS 'first Git commit in the messages';
 COMMENT ON COLUMN sessions.cause IS 'what started the first turn: person, schedule or program';
+COMMENT ON COLUMN sessions.replaced_by IS 'session with the transcript; lists leave this session of prompts out';
 ALTER TABLE sessions ENABLE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON sessions TO ash_app
     USING (tenant = (SELECT current_setting('ash.tenant')::integer));
@@ -712,9 +716,16 @@ COMMENT ON VIEW events_full IS 'events with their JSON in full';
 -- The conditions of row-level security are checked before the conditions of a query, unless these are leakproof.
 -- Comparisons of words and of arrays are not, nor are functions, so an index on them would not be used. A view has no
 -- such order.
+--
+-- Sessions that others replace are left out of searches and lists here. `NOT IN` is a filter of each row, where PostgreSQL
+-- would plan a join for `NOT EXISTS`.
 CREATE VIEW tenant_search AS
 SELECT session_id, sequence, weight, role, at, words, readers FROM search
-WHERE tenant = (SELECT current_setting('ash.tenant')::integer);
+WHERE tenant = (SELECT current_setting('ash.tenant')::integer)
+  AND session_id NOT IN (
+    SELECT id FROM sessions
+    WHERE tenant = (SELECT current_setting('ash.tenant')::integer) AND replaced_by IS NOT NULL
+  );
 
 CREATE VIEW tenant_lineages AS
 SELECT id, lineage FROM sessions
@@ -732,7 +743,7 @@ CREATE VIEW tenant_sessions AS
 SELECT id, source, external_id, parent_id, metadata, created_at, updated_at, first_at, last_at, file_modified_at,
     provider_session_id, machine, key_id, project, folder, branch, cause
 FROM sessions
-WHERE tenant = (SELECT current_setting('ash.tenant')::integer);
+WHERE tenant = (SELECT current_setting('ash.tenant')::integer) AND replaced_by IS NULL;
 
 COMMENT ON VIEW tenant_keys IS 'names of keys, without their digests';
 

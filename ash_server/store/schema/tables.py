@@ -146,6 +146,9 @@ sessions = Table(
     Column("branch", Text, comment="last Git branch in the messages"),
     Column("git_commit", Text, comment="first Git commit in the messages"),
     Column("cause", Text, comment="what started the first turn: person, schedule or program"),
+    Column(
+        "replaced_by", Uuid, comment="session with the transcript; lists leave this session of prompts out"
+    ),
     Index(
         "sessions_activity_idx",
         "tenant",
@@ -182,6 +185,7 @@ sessions = Table(
     Index("sessions_external_id_idx", "external_id", postgresql_ops={"external_id": "text_pattern_ops"}),
     Index("sessions_lineage_idx", "lineage", postgresql_using="gin"),
     Index("sessions_path_idx", "path", postgresql_where=text("path IS NOT NULL")),
+    Index("sessions_replaced_idx", "tenant", "id", postgresql_where=text("replaced_by IS NOT NULL")),
     Index(
         "sessions_unidentified_idx",  # sessions of earlier versions, until their transcripts are imported again
         "provider_session_id",

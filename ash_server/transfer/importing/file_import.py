@@ -81,7 +81,7 @@ class ImportedFile(NamedTuple):
     head: TranscriptHead
     result: ImportResult
     has_session: bool = True
-    """False if the file has nothing to store and no session yet."""
+    """False if the file has nothing to store and no session yet, or only prompts of a transcript that is stored."""
     embedded: tuple["ImportedFile", ...] = ()
     """The sessions of subagents that the file contains."""
 
@@ -144,6 +144,8 @@ async def _import_transcript(
     name, names = file.name, head.names if identify else None
     if names is not None:
         return await _import_identified(store, file, head, names, replace=replace)
+    if (replacement := await store.transcripts.find_transcript(head.source, name)) is not None:
+        return ImportedFile(replacement, name, head, skip_prompts(file), has_session=False)
     session = await find_session(store, head.source, name)
     if session is None and (nothing := result_without_lines(file.path, file.transcript.lines())):
         file.advance(file.transcript.size())
@@ -156,6 +158,12 @@ async def _import_transcript(
     )
     await store.transcripts.set_names(session.id, name)
     return ImportedFile(session.id, name, head, result)
+
+
+def skip_prompts(file: "TranscriptFile") -> ImportResult:
+    """Return the result of prompts with a stored transcript."""
+    file.advance(file.transcript.size())
+    return ImportResult(Counter({"existing": sum(1 for _ in file.transcript.lines())}))
 
 
 class ByteProgress:

@@ -1,9 +1,7 @@
 """Names that identify a transcript and its copies at any path."""
 
-from json import dumps
-
+from ash_server.store.facts.replacements import digest_of_names
 from ash_server.store.transcripts import TranscriptNames
-from ash_server.transfer.importing.common_records import hash_text
 from ash_shared.model.message import Identity
 
 
@@ -32,11 +30,9 @@ class NameCollector:
         """Return the names, as digests of fixed length; None if the provider does not name the session."""
         if self._session is None:
             return None
-        key = _digest("transcript", source, self._session, self._project, self._agent)
-        sessions = [] if self._agent else [_digest("session", source, name) for name in self._sessions]
-        records = [_digest("record", source, self._record)] if self._record else []
+        key = digest_of_names("transcript", source, self._session, self._project, self._agent)
+        sessions = (
+            [] if self._agent else [digest_of_names("session", source, name) for name in self._sessions]
+        )
+        records = [digest_of_names("record", source, self._record)] if self._record else []
         return TranscriptNames(self._session, key, (key, *sessions, *records))
-
-
-def _digest(kind: str, *names: str | None) -> str:
-    return f"{kind}:{hash_text(dumps(names)).hex()}"

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from ash_server.file_access import ANY_FILE, FileAccess
-from ash_server.transfer.importing import opencode
+from ash_server.transfer.importing import opencode, prompt_history
 from ash_server.transfer.importing.compressed import text_size
 from ash_server.transfer.importing.databases import opencode_rows
 from ash_server.transfer.importing.databases.antigravity import SOURCE as ANTIGRAVITY
@@ -69,6 +69,8 @@ def open_transcript(path: Path, access: FileAccess = ANY_FILE) -> Transcript:
         lines = ConversationLines(conversation, access).read
         transcript = _open_files(conversation.main, conversation.existing, lines, access)
         return transcript._replace(source=ANTIGRAVITY, in_many_files=True)
+    if (history := prompt_history.history_of(path)) is not None:
+        return _open_prompts(path, history, access)
     if (database := database_of(path)) is not None:
         return _open_rows(path, database, access)
     if opencode.is_session(path):
@@ -119,6 +121,33 @@ def _open_rows(path: Path, database: Path, access: FileAccess) -> Transcript:
         in_many_files=True,
         rows=partial(opencode_rows.read_rows, path, access),
         other_copy=partial(opencode_rows.file_name, path, access),
+    )
+
+
+def _open_prompts(path: Path, history: Path, access: FileAccess) -> Transcript:
+    def lines() -> Iterator[FileLine]:
+        for line in prompt_history.read_lines(path, access):
+            yield FileLine(START, line.data, len(line.data) + 1, terminated=True, file=line.name)
+
+    def size() -> int:
+        return prompt_history.session_prompts(path, access).size
+
+    def modified_at() -> datetime:
+        milliseconds = prompt_history.session_prompts(path, access).last_time
+        return past_time(milliseconds / 1000) if milliseconds > 0 else modification_time(history, access)
+
+    def stamps() -> Stamps:
+        prompts = prompt_history.session_prompts(path, access)
+        return ((len(prompts.places), prompts.size),)
+
+    return Transcript(
+        partial(iter, [history]),
+        lines,
+        size,
+        modified_at,
+        stamps,
+        prompt_history.SOURCE,
+        in_many_files=True,
     )
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ash_server.file_access import ANY_FILE, FileAccess, real_path
 from ash_server.transfer.agents import AGENTS, COMPRESSED, DeclaredSource, KnownAgent, Root, declare
+from ash_server.transfer.importing import prompt_history
 from ash_server.transfer.importing.databases.conversation_files import conversation_at
 from ash_server.transfer.importing.databases.sessions import database_of, expand
 from ash_server.transfer.importing.databases.sqlite_snapshot import companions, is_database
@@ -41,9 +42,10 @@ class Home(NamedTuple):
         """Return the folders and files that contain all transcripts and their names; each may be a link."""
         folders = [self.path / folder.partition("/")[0] for folder in self.agent.folders]
         databases = [] if self.database is None else [self.database]
+        prompts = [] if self.agent.prompts is None else [self.path / self.agent.prompts]
         if self.agent.names is not None:
             databases += self.path.glob(self.agent.names)
-        return [*folders, *databases, *(file for each in databases for file in companions(each))]
+        return [*folders, *prompts, *databases, *(file for each in databases for file in companions(each))]
 
     @property
     def database(self) -> Path | None:
@@ -67,9 +69,11 @@ def external_id(path: Path, homes: Iterable[Home]) -> str:
     """Return the external id of a file's session: its path relative to the home of its CLI, else its absolute path.
 
     The suffix of compression is dropped, since a CLI may compress a transcript later. A conversation of Antigravity has
-    the path of its folder, whichever of its files exist.
+    the path of its folder, whichever of its files exist. Prompts have the provider's id of their session.
     """
     resolved = uncompressed(real_path(path))
+    if prompt_history.history_of(resolved) is not None:
+        return resolved.name
     conversation = conversation_at(resolved)
     resolved = conversation.folder if conversation else resolved
     for home in homes:
@@ -84,6 +88,8 @@ def declared_at(path: Path, homes: Iterable[Home], name: str | None = None) -> D
     Neither depends on the lines, which may be of no known format.
     """
     resolved = real_path(path)
+    if prompt_history.history_of(resolved) is not None:
+        return DeclaredSource(prompt_history.SOURCE, has_folder=True)
     agent = next((home.agent for home in homes if home.is_transcript(resolved)), None)
     at_path = DeclaredSource(agent.source, agent.label, has_folder=True) if agent else DeclaredSource()
     declared = declare(name)
@@ -116,10 +122,13 @@ def find_files(
 
 
 def _expand(path: Path, on_error: Callable[[OSError], None], access: FileAccess) -> list[Path]:
-    """Return the sessions in a database, or the conversation that a file belongs to; any other file by itself."""
+    """Return the sessions in a database or a history of prompts, or the conversation that a file belongs to; any other
+    file by itself."""
     if (conversation := conversation_at(path)) is not None:
         return [conversation.main]
     try:
+        if prompt_history.is_history(path, access):
+            return prompt_history.list_sessions(path, access)
         return expand(path, access)
     except OSError as error:
         on_error(error)
@@ -134,12 +143,13 @@ def find_transcripts(
     if home.path.is_dir():
         for path in find_files(home.path, [home], on_error, access):
             transcripts.setdefault(uncompressed(path), path)
-    yield from without_migrated(transcripts.values())
+    yield from without_repeated(transcripts.values())
 
 
-def without_migrated(paths: Iterable[Path]) -> Iterator[Path]:
-    """Leave out the files of OpenCode sessions that are in its database, too: it has moved them there."""
-    paths = list(paths)
+def without_repeated(paths: Iterable[Path]) -> Iterator[Path]:
+    """Leave out the files of OpenCode sessions that are in its database, too: it has moved them there. Leave out the
+    prompts of sessions with a transcript."""
+    paths = list(prompt_history.without_transcripts(paths))
     migrated = {(database.parent, path.name) for path in paths if (database := database_of(path))}
     for path in paths:
         storage = path.parents[2] if len(path.parents) > _STORAGE_DEPTH else path
@@ -240,8 +250,8 @@ def _allowed_entries(homes: Iterable[Home]) -> dict[Path, set[str]]:
             for name in folder.split("/"):
                 allowed.setdefault(parent, set()).add(name)
                 parent /= name
-        if home.agent.database:
-            allowed.setdefault(home.path, set()).add(home.agent.database)
+        for name in filter(None, (home.agent.database, home.agent.prompts)):
+            allowed.setdefault(home.path, set()).add(name)
     return allowed
 
 

@@ -2,6 +2,7 @@
 const NAMES = {
   antigravity: "Antigravity",
   claude: "Claude",
+  claude_history: "Claude history",
   codex: "Codex",
   gemini: "Gemini",
   gemini_cli: "Gemini CLI",
@@ -31,6 +32,13 @@ const NAMES = {
   devin: "Devin",
   vtcode: "VT Code",
 };
+
+/** Sources of sessions without answers: their transcripts were deleted before they were stored. */
+const PROMPTS_ONLY = new Set(["claude_history"]);
+
+export function hasPromptsOnly({ source }) {
+  return PROMPTS_ONLY.has(source);
+}
 
 /** The agent that wrote a session, or the session of a search result: the first one of its format, unless named. */
 export function agentOf({ source, agent, metadata }) {

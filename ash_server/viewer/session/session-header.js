@@ -6,7 +6,7 @@ import { markHidden, nameHidden } from "../lib/hidden-characters.js";
 import { formatCacheUsage, formatNumber, formatShort, pluralize } from "../lib/number-format.js";
 import { markdown } from "../lib/markdown.js";
 import { placeFacts } from "../lib/session-facts.js";
-import { agentOf, sourceName } from "../lib/source-names.js";
+import { agentOf, hasPromptsOnly, sourceName } from "../lib/source-names.js";
 import { isBeginningOf, oneLine, stripMarkdown, transcriptName } from "../lib/title-text.js";
 import { changedFilesText } from "./changes.js";
 import { sessionAddress } from "./permalinks.js";
@@ -29,7 +29,8 @@ export class SessionHeader {
     this.place = el("p", { class: "session-place" });
     this.labels = el("div", { class: "session-labels", hidden: true });
     this.relations = el("p", { class: "session-relations", hidden: true });
-    const parts = [this.title, this.place, this.facts, this.labels, this.relations];
+    this.replacement = el("p", { class: "session-replacement", hidden: true });
+    const parts = [this.title, this.replacement, this.place, this.facts, this.labels, this.relations];
     this.element = el("header", { class: "session-header" }, ...parts);
   }
 
@@ -49,6 +50,7 @@ export class SessionHeader {
     /** @type {any[]} */
     const facts = [
       source(session),
+      hasPromptsOnly(session) && fact("prompts only", "The transcript was deleted before it was stored"),
       span(session),
       ...counts(session, summary),
       tokens(summary),
@@ -61,6 +63,14 @@ export class SessionHeader {
     this.facts.replaceChildren(...facts.filter(Boolean));
     this.place.replaceChildren(...place(session, summary, this.hasList));
     this.showLabels(session.labels);
+    this.showReplacement(session);
+  }
+
+  /** Link to the session with the transcript, which replaces a session of prompts alone. */
+  showReplacement({ replacedBy }) {
+    this.replacement.hidden = !(replacedBy && this.hasList);
+    const link = el("a", { href: sessionAddress(replacedBy) }, "Open the transcript");
+    this.replacement.replaceChildren("Only the prompts of a session. The whole transcript is stored, too: ", link);
   }
 
   showLabels({ starred, archived, tags = [], note } = /** @type {any} */ ({})) {

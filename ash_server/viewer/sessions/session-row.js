@@ -4,7 +4,7 @@ import { costHint, costText, subagentsText } from "../lib/cost-text.js";
 import { markHidden } from "../lib/hidden-characters.js";
 import { formatCents, formatNumber, formatShort, pluralize } from "../lib/number-format.js";
 import { sessionAddress } from "../session/permalinks.js";
-import { agentOf, sourceName } from "../lib/source-names.js";
+import { agentOf, hasPromptsOnly, sourceName } from "../lib/source-names.js";
 import { isolated, placeFacts } from "../lib/session-facts.js";
 import { clockTime, dayKey, momentTime } from "../lib/time-format.js";
 import { isBeginningOf, oneLine, stripMarkdown, transcriptName } from "../lib/title-text.js";
@@ -37,6 +37,7 @@ export function rowLink(session, { day, isLive, isSubagent, hasMachine, hasPerso
       ...spaced(
         el("span", { class: "session-source" }, sourceName(agentOf(session))),
         isSubagent && el("span", { class: "fact relation" }, "subagent"),
+        hasPromptsOnly(session) && el("span", { class: "fact relation" }, "prompts only"),
         counted(eventCount, "event"),
         ...amounts(session),
         errorCount > 0 && counted(errorCount, "error", "errors"),

@@ -244,7 +244,7 @@ def test_warns_of_transcripts_that_an_agent_deletes_soon(ash: Ash, tmp_path: Pat
     ash("import", str(claude / "projects/-w/imported.jsonl"))
 
     assert ash("import", "--discover").err.splitlines()[0] == (
-        "ash: Claude Code deletes 2 transcripts within 7 days, not imported yet; "
+        "ash: Claude Code deletes 2 transcripts that are not imported yet within 7 days: "
         "it keeps them for 60 days (cleanupPeriodDays)"
     )
     [found] = json.loads(ash("import", "--discover", "--json").out)["found"]
