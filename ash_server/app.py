@@ -68,6 +68,7 @@ from ash_server.live.heartbeat import Heartbeat
 from ash_server.live.replica import open_replica
 from ash_server.live.search_indexer import SearchIndexer
 from ash_server.live.session_feed import SessionFeeds
+from ash_server.live.transcript_check import TranscriptCheck
 from ash_server.prices import PriceFiles
 from ash_server.settings import Settings
 from ash_server.store import Store
@@ -129,8 +130,12 @@ def create_app(
     database_url: str,
     background: Background | None = None,
     tracing: Tracing | None = None,
+    checks_home: bool = False,
 ) -> Litestar:
-    """Return the application. It starts without a database, and is ready (`/health/ready`) once the database is."""
+    """Return the application. It starts without a database, and is ready (`/health/ready`) once the database is.
+
+    `checks_home` looks for transcripts of this user that are not stored.
+    """
     references = ModelReferences()
     rate_limit = None if settings.rate_limit is None else RateLimit(settings.rate_limit)
     app = Litestar(
@@ -144,7 +149,7 @@ def create_app(
         exception_handlers={**HANDLERS, NotFoundException: handle_unknown_path},
         before_send=[add_default_headers],
         lifespan=[
-            lambda app: _open_store(app, settings, database_url),
+            lambda app: _open_store(app, settings, database_url, checks_home=checks_home),
             *([background] if background else ()),
         ],
         state=State(
@@ -173,7 +178,9 @@ def openapi_json() -> str:
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
-def _open_store(app: Litestar, settings: Settings, url: str) -> AbstractAsyncContextManager[None]:
+def _open_store(
+    app: Litestar, settings: Settings, url: str, *, checks_home: bool
+) -> AbstractAsyncContextManager[None]:
     statements = StatementOptions(settings.statement_timeout, settings.prepare_threshold)
     read_url = settings.read_url
     if read_url and isinstance(url, PooledUrl):  # it may be the same pooler; a replica sends no notifications
@@ -191,10 +198,12 @@ def _open_store(app: Litestar, settings: Settings, url: str) -> AbstractAsyncCon
             BudgetChecker(store, settings),
             SessionFeeds() as session_feeds,
             GaugeSetter(store, session_feeds),
+            TranscriptCheck(store) if checks_home else nullcontext() as transcript_check,
         ):
             app.state.replica = replica
             key_ring = KeyRing(store.keys, settings)
             app.state.update({"store": store, "session_feeds": session_feeds, "key_ring": key_ring})
+            app.state.transcript_check = transcript_check
             yield
 
     return open_store()

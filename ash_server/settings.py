@@ -78,6 +78,11 @@ class Settings:
         """True if other machines can reach the server, itself or through a proxy."""
         return not is_loopback(self.host) or not is_loopback(self.public_host or "localhost")
 
+    @property
+    def is_of_one_user(self) -> bool:
+        """True if the store is in the home of the user, and only this machine reaches the server."""
+        return self.database_url is None and self.tenant == "default" and not self.is_exposed
+
 
 def check_exposure(settings: Settings, *, has_keys: bool) -> None:
     """Raise SettingsError if other machines can reach a server that answers without a key."""

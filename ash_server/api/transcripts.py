@@ -10,26 +10,30 @@ from typing import Annotated, Any
 from uuid import UUID
 
 import msgspec
-from litestar import Controller, Request, post
+from litestar import Controller, Request, get, post
+from litestar.datastructures import State
 from litestar.params import FromPath
 from msgspec import Meta, Struct
 
 from ash_server.api.http.bodies import BODY_ERRORS, JSON, decode_body, read_body
 from ash_server.api.http.dependencies import InjectedStore
-from ash_server.api.http.guards.access import record
+from ash_server.api.http.guards.access import client_of, record
 from ash_server.api.http.openapi.operations import WITHOUT_NUL, documents
-from ash_server.api.http.problems import WRITE_ERRORS, error_responses
+from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.api.sessions.sessions import Machine, creator_of, without_content
 from ash_server.errors import NulByte, SessionNotFound
+from ash_server.live.transcript_check import TranscriptCheck
 from ash_server.store.prepare import Source, line_id
 from ash_server.store.sessions import session_id_for
 from ash_server.store.text import check_text
 from ash_server.store.transcripts import TranscriptNames
+from ash_server.transfer.discovered import WARN_AGE
 from ash_server.transfer.importing.copies import mark_copies
 from ash_server.transfer.importing.file_import import find_session, open_session
 from ash_server.transfer.importing.identity import SessionSearch
 from ash_server.transfer.importing.parents import uuid_in
 from ash_shared.model.pages import TranscriptClaim
+from ash_shared.model.reports.unstored import UnstoredTranscripts
 from ash_shared.model.session import Session
 
 _Path = Annotated[
@@ -129,6 +133,8 @@ class TranscriptController(Controller):
         check_text(path, "the path")
         names, creator = _read_names(transcript.names), creator_of(request, ash_machine)
         if names is None:
+            if (stored := await store.transcripts.find_transcript(source, path)) is not None:
+                return TranscriptClaim(session_id=stored, has_names=True, message_count=0, replaced_by=stored)
             known = await find_session(store, source, path)
             session = await open_session(store, known, source, path, creator=creator)
             if not session.message_count:
@@ -148,6 +154,26 @@ class TranscriptController(Controller):
             message_count=claim.message_count,
             is_mirror=claim.is_mirror,
         )
+
+    @get(
+        "/unstored",
+        operation_id="listUnstoredTranscripts",
+        response_description="The agents.",
+        responses=error_responses(*READ_ERRORS),
+    )
+    async def list_unstored(self, request: Request[Any, Any, Any], state: State) -> UnstoredTranscripts:
+        """List transcripts that are not stored.
+
+        Counts the transcripts on the server's machine that an agent deletes within 7 days and that are not stored, and
+        the sessions with deleted transcripts and prompts that are not stored. `ash import --all` stores both. The
+        files are checked every 10 minutes. Only a server of one user, which no other machine reaches, looks for them;
+        with keys, the list is empty without the scope `admin`.
+        """
+        check: TranscriptCheck | None = state.get("transcript_check")
+        client = client_of(request.scope)
+        is_owner = client.key is None or "admin" in client.scopes
+        agents = check.agents if check is not None and is_owner else []
+        return UnstoredTranscripts(days=WARN_AGE.days, agents=agents)
 
     @post(
         "/{session_id:uuid}/complete",

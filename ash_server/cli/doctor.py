@@ -36,8 +36,9 @@ def command(as_json: bool) -> int:
     """Check the database, and show its sizes.
 
     Finds deleted rows that take space, missing or old statistics, sessions read by older versions, a search index or
-    followers (replicas) that are behind, and dangerous settings. Each finding names the command that mends it. The exit
-    code is 1 if there are findings. It only reads, and the server may run meanwhile.
+    followers (replicas) that are behind, and dangerous settings. With the embedded store, it also finds transcripts
+    that an agent deletes within 7 days and that are not imported. Each finding names the command that mends it. The
+    exit code is 1 if there are findings. It only reads, and the server may run meanwhile.
 
     \b
     ash doctor --json
@@ -48,8 +49,30 @@ def command(as_json: bool) -> int:
         connect_command(url) as conn,
     ):
         diagnosis = diagnose(conn, read_url=settings.read_url)
+        if settings.database_url is None and diagnosis.tables:
+            diagnosis = _with_losses(diagnosis)
     (_show_json if as_json else _show_view)(diagnosis)
     return 1 if diagnosis.findings else 0
+
+
+def _with_losses(diagnosis: Diagnosis) -> Diagnosis:
+    """Add the transcripts that agents on this machine delete before they are stored."""
+    from ash_server.cli.import_.discovery import count_lost, describe_expiring, describe_lost, discover
+
+    discovered = discover(only_expiring=True)
+    expiring = [
+        Finding("expiring_transcripts", describe_expiring(each, each.retention), _IMPORT)
+        for each in discovered
+        if each.expiring and each.retention
+    ]
+    prompts = [
+        Finding("new_prompts", describe_lost(each), _IMPORT) for each in discovered if each.new_prompts
+    ]
+    lost = [count_lost(each) for each in discovered if each.lost and not each.new_prompts]
+    return diagnosis._replace(findings=[*diagnosis.findings, *expiring, *prompts], lost_transcripts=lost)
+
+
+_IMPORT = "ash import --all"
 
 
 def _show_json(diagnosis: Diagnosis) -> None:
@@ -126,6 +149,7 @@ def _notes(diagnosis: Diagnosis) -> Iterator[str]:
     if not diagnosis.followers:
         yield "no followers"
     yield f"events that searches do not find yet: {diagnosis.pending_events:,}"
+    yield from diagnosis.lost_transcripts
 
 
 def _describe(finding: Finding) -> str:

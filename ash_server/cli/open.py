@@ -242,7 +242,8 @@ def _serve_page(reference: str | None, path: Path | None) -> int:
                 "No server was running, so this command runs one. Ctrl-C stops it; stored sessions are kept."
             )
 
-        serve(create_app(settings, database_url=database_url), listener, on_ready)
+        app = create_app(settings, database_url=database_url, checks_home=settings.is_of_one_user)
+        serve(app, listener, on_ready)
     return 0
 
 

@@ -64,7 +64,8 @@ def command(host: str | None, port: int | None, workers: str | None) -> None:
 def serve_app(settings: Settings, url: str, listener: socket.socket, on_ready: Callable[[], None]) -> None:
     """Serve in this process."""
     with configured_tracing(os.environ) as tracing:
-        serve(create_app(settings, database_url=url, tracing=tracing), listener, on_ready)
+        app = create_app(settings, database_url=url, tracing=tracing, checks_home=settings.is_of_one_user)
+        serve(app, listener, on_ready)
 
 
 def settings_with(host: str | None, port: int | None, workers: str | None = None) -> Settings:

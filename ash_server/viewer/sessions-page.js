@@ -10,6 +10,7 @@ import { SearchForm } from "./sessions/search-form.js";
 import { SearchView } from "./sessions/search-view.js";
 import { Announcer } from "./session/announcer.js";
 import { SessionFeed } from "./sessions/session-feed.js";
+import { UnstoredNotice } from "./sessions/unstored-notice.js";
 
 /** The elements that the arrow keys go through. */
 const STOPS = ".session-row, .hits-session, .hit";
@@ -50,7 +51,9 @@ class SessionsPage {
     this.search = new SearchView(on, menu);
     this.contents = el("div");
     const line = el("div", { class: "list-line" }, this.status, this.connection);
-    const main = el("main", { class: "sessions", id: "sessions" }, this.form.element, line, this.contents);
+    this.unstored = new UnstoredNotice();
+    const parts = [this.unstored.element, this.form.element, line, this.contents];
+    const main = el("main", { class: "sessions", id: "sessions" }, ...parts);
     document.body.append(pageHeader("h1", links(), listenForKeys(this.shortcuts())), main, announcer.toast);
   }
 
@@ -62,6 +65,7 @@ class SessionsPage {
     document.addEventListener("keydown", (event) => this.onArrowKey(event));
     await this.subscribe();
     await this.show();
+    await this.unstored.load();
   }
 
   // Content and address.

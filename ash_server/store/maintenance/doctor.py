@@ -89,6 +89,8 @@ class Diagnosis(NamedTuple):
     pending_events: int
     """Events that are not in the search index."""
     findings: Sequence[Finding]
+    lost_transcripts: Sequence[str] = ()
+    """Descriptions of transcripts that agents have deleted before they were stored."""
 
 
 Check = Callable[[psycopg.Connection, Diagnosis, Limits], Iterator[Finding]]
