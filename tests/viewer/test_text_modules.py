@@ -134,6 +134,12 @@ BLOCKS = (
     "word " * 30 + "\n",
     "a\r\nb\rc\n",
     "\u05d0\u05d1 \ud83e\ude81\n",
+    "Prose (an aside), e.g. this: mail@example.com; 5 &lt; 6 &amp c, https://example.com/a(b).\n",
+    "[text](https://example.com 'a) b') (end), _a_b _c_ and *d*: e!\n",
+    "a\u200b b\u2060 c \u2764\ufe0f d\ta\u00a0 b  c\n",
+    "1. 2) 3\n4. a. b) c\n",
+    "~~~ js\nlet a = `b`;\n~~\n``` \n   ~~~~ \n",
+    "````\n```\n\n``\n  c\u200b\n[a]: b\n````\n",
 )
 
 
@@ -162,6 +168,19 @@ async def test_finished_blocks_of_a_text_that_grows_are_not_rendered_again(blank
     [[different, created, elements]] = await answers(blank, "grownText", [[parts]])
 
     assert (different, created < elements / 10) == (None, True), (created, elements)
+
+
+APPENDED = {
+    "paragraph": ["Some *words*: a", "nd more words, ", "(an aside) ", "and a sentence. ", "  Next one"],
+    "item": ["- one\n- tw", "o words", " and more"],
+    "fence": ["Code:\n```py\nx = 1", "\n", "# `a` **b**\n\n", "  y = '[a](b)'\n``"],
+}
+
+
+async def test_plain_text_is_appended_without_rendering_its_block_again(blank: Page) -> None:
+    created = await answers(blank, "createdByParts", [[parts] for parts in APPENDED.values()])
+
+    assert [counts[1:] for counts in created] == [[0] * (len(parts) - 1) for parts in APPENDED.values()]
 
 
 # Long texts

@@ -97,6 +97,12 @@ export function grownText(parts) {
   return [null, created, shown.querySelectorAll("*").length];
 }
 
+/** How many elements each part of a growing text creates. */
+export function createdByParts(parts) {
+  const growing = new GrowingMarkdown(document.createElement("div"));
+  return parts.map((_, index) => countCreated(() => growing.update(parts.slice(0, index + 1).join(""))));
+}
+
 function countCreated(act) {
   const { createElement } = Document.prototype;
   let created = 0;

@@ -1,8 +1,10 @@
-const MAX_REST_MS = 500;
+const MAX_REST_MS = 750;
+/** The rest after a frame, compared with its duration: the page also reads its stream meanwhile. */
+const REST_SHARE = 1.5;
 
 /**
- * Run a task in the next frame, once for all requests before it. After a frame that took long, the next one waits as
- * long, so that half of the time remains for input.
+ * Run a task in the next frame, once for all requests before it. After a frame that took long, the next one waits
+ * longer, so that half of the time remains for input.
  */
 export class FrameBatch {
   isPending = false;
@@ -29,7 +31,7 @@ export class FrameBatch {
       // The timer runs after the frame is laid out and painted.
       setTimeout(() => {
         const end = performance.now();
-        this.restUntil = end + Math.min(MAX_REST_MS, end - begin);
+        this.restUntil = end + Math.min(MAX_REST_MS, REST_SHARE * (end - begin));
       });
     });
   }

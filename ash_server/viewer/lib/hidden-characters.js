@@ -75,6 +75,10 @@ function nameRuns(text, needed) {
   return named + text.slice(at);
 }
 
+export function hasHidden(text) {
+  return HIDDEN.test(text);
+}
+
 export function hasRightToLeft(text) {
   return RIGHT_TO_LEFT.test(text);
 }

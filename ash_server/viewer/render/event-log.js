@@ -219,10 +219,15 @@ function addStreamed(kind) {
     const group = log.groupOf(entry, JSON.stringify([kind, event.turnId, event.responseId, parent]), foldStream);
     group.kind = kind;
     insertInOrder(group.entries, entry);
-    const lastComplete = group.entries.findLastIndex(isComplete);
-    group.entries = group.entries.filter((entry, index) => index >= lastComplete || isComplete(entry));
+    const isNextChunk = !isComplete(entry) && group.entries.at(-1) === entry;
+    if (!isNextChunk) group.entries = withoutOldChunks(group.entries);
     if (hasCitations(event)) log.citedGroups.add(group);
   };
+}
+
+function withoutOldChunks(entries) {
+  const lastComplete = entries.findLastIndex(isComplete);
+  return entries.filter((entry, index) => index >= lastComplete || isComplete(entry));
 }
 
 function isComplete({ event }) {
