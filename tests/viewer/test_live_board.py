@@ -104,3 +104,42 @@ async def test_address_of_a_session_that_has_not_begun_waits_for_it(
 
     await expect(page.locator(".assistant-text")).to_have_text("Hello")
     complaints[:] = [each for each in complaints if "404" not in each]
+
+
+async def test_page_of_a_missing_session_does_not_reload_forever(
+    page: Page, client: httpx2.AsyncClient, complaints: list[str]
+) -> None:
+    """The list has a session that has no page: a proxy answers, or another server is behind."""
+    address = f"{client.base_url}/sessions/{uuid4()}"
+    loads = list[str]()
+    page.on("request", lambda request: request.url == address and loads.append(request.url))
+    await page.route("**/api/sessions?reference=*", lambda route: route.fulfill(json={"sessions": [{}]}))
+    await page.clock.install()
+
+    await page.goto(address)
+    retry = page.get_by_role("button", name="Try again")
+    for _ in range(20):
+        await page.clock.run_for(1_000)
+    await expect(page.get_by_role("status")).to_have_text(
+        "The session is stored, but its page does not open."
+    )
+    assert len(loads) == 5
+
+    await page.unroute_all()
+    await retry.click()
+    await expect(page.get_by_role("status")).to_contain_text("it opens here")
+    complaints[:] = [each for each in complaints if "404" not in each]
+
+
+async def test_page_of_a_missing_session_stops_waiting(
+    page: Page, client: httpx2.AsyncClient, complaints: list[str]
+) -> None:
+    await page.clock.install()
+    await page.goto(f"{client.base_url}/sessions/{uuid4()}")
+    await expect(page.get_by_role("status")).to_contain_text("it opens here")
+
+    await page.clock.fast_forward("01:00:01")
+
+    await expect(page.get_by_role("status")).to_have_text("This page no longer waits for the session.")
+    await expect(page.get_by_role("button", name="Try again")).to_be_visible()
+    complaints[:] = [each for each in complaints if "404" not in each]

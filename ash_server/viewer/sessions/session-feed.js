@@ -16,6 +16,7 @@ export class SessionFeed {
   source;
   /** @type {number | undefined} */
   timer;
+  isOver = false;
 
   /**
    * @param {string} address
@@ -37,7 +38,7 @@ export class SessionFeed {
   }
 
   open() {
-    if (this.source || this.isHidden) return;
+    if (this.source || this.isOver || this.isHidden) return;
     clearTimeout(this.timer);
     this.on.state("connecting");
     this.source = new EventSource(likePage(this.address));
@@ -51,6 +52,12 @@ export class SessionFeed {
     clearTimeout(this.timer);
     this.source?.close();
     this.source = undefined;
+  }
+
+  /** Close the subscription for good. */
+  end() {
+    this.isOver = true;
+    this.close();
   }
 
   onCaughtUp() {
