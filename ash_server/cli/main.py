@@ -41,7 +41,7 @@ COMMANDS = {
         "export",
         "Write the bytes of an imported file, its events, or a trajectory for evaluation tools.",
     ),
-    "hooks": ("hooks.command", "Let Claude Code or Codex store their transcripts after each turn."),
+    "hooks": ("hooks.command", "Let agents store their transcripts after each turn."),
     "import": ("import_.command", "Store transcripts, each as a session."),
     "ingest": ("ingest.command", "Store a stream while passing it through."),
     "keys": ("keys", "Create, list and revoke the keys of the server."),

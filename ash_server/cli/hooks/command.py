@@ -2,7 +2,6 @@
 
 import difflib
 import os
-import shlex
 import shutil
 import stat
 import sys
@@ -16,27 +15,23 @@ from ash_server.cli.common.options import url_option
 from ash_server.cli.common.output.terminal import visible
 from ash_server.cli.common.private_files import OWNER_ONLY, write_file
 from ash_server.cli.common.server_keys import save_key
-from ash_server.cli.hooks.agents import AGENTS, HookedCLI
+from ash_server.cli.hooks.agents import AGENTS
 from ash_server.cli.hooks.record import delete_record, read_original, write_record
 from ash_server.cli.hooks.run import LOG, log_error, send, start
-from ash_server.cli.hooks.settings_file import (
-    SettingsFileInvalid,
-    add_entries,
-    own_commands,
-    remove_entries,
-)
+from ash_server.cli.hooks.settings_file import SettingsFileInvalid
 from ash_server.errors import AshError
 from ash_server.settings import Settings
 
-_agent_argument = click.argument("name", metavar="claude|codex", type=click.Choice(list(AGENTS)))
+_agent_argument = click.argument("name", metavar="AGENT", type=click.Choice(list(AGENTS)))
 _yes_option = click.option("--yes", "is_confirmed", is_flag=True, help="Do not ask.")
 
 
 @click.group("hooks")
 def command() -> None:
-    """Let Claude Code or Codex store their transcripts after each turn.
+    """Let agents store their transcripts after each turn.
 
-    A hook is a command that the CLI runs; this one returns at once, and pushes the transcript in the background.
+    A hook is a command that the agent runs; this one returns at once, and pushes the transcript in the background.
+    AGENT is claude, codex, gemini_cli, antigravity, copilot_cli, cursor or opencode.
 
     \b
     ash hooks install claude
@@ -66,14 +61,14 @@ def install(name: str, url: str | None, *, is_confirmed: bool) -> int:
     path, home = agent.path(), _home()
     before = _read(path)
     with _naming(path):
-        after = add_entries(before, _entries(name, agent, url))
+        after = agent.form.add(before, agent.entries(_words(name, url)))
     _show_change(path, before, after)
     if url and key:
         click.echo(f"ASH_KEY will be saved in {home}, for {url} only.")
     _confirm(is_confirmed)
     if url and key:
         save_key(home, url, key)
-    write_record(home, name, path, remove_entries(read_original(home, name, path, before)), after)
+    write_record(home, name, path, agent.form.remove(read_original(home, name, path, before)), after)
     _replace(path, before, after)
     click.echo(
         f"{agent.title} {'pushes to ' + url if url else 'imports'} from its next session. Log: {home / LOG}"
@@ -91,13 +86,14 @@ def remove(name: str, *, is_confirmed: bool) -> int:
 
     If the settings have not changed since, they are as before; else only the hooks are removed. A saved key stays.
     """
-    path, home = AGENTS[name].path(), _home()
+    agent, home = AGENTS[name], _home()
+    path = agent.path()
     before = _read(path)
     with _naming(path):
-        if not own_commands(before):
+        if not agent.form.commands(before):
             raise click.ClickException(f"{path} has no hooks of Ash.")
         original = read_original(home, name, path, before)
-        after = original if original != before else remove_entries(before)
+        after = original if original != before else agent.form.remove(before)
     _show_change(path, before, after)
     _confirm(is_confirmed)
     _replace(path, before, after)
@@ -112,7 +108,7 @@ def show() -> int:
         path = agent.path()
         text = _read(path)
         with _naming(path):
-            commands = own_commands(text)
+            commands = agent.form.commands(text)
         click.echo(f"{agent.title}  {visible(str(path))}")
         lines = [f"{event}: {visible(command)}" for event, command in commands.items()]
         click.echo("\n".join(f"  {line}" for line in lines or ["no hooks of Ash"]))
@@ -122,11 +118,14 @@ def show() -> int:
 
 @command.command(hidden=True)
 @_agent_argument
+@click.argument("document", required=False)
 @url_option
-def run(name: str, url: str | None) -> int:
+def run(name: str, document: str | None, url: str | None) -> int:
     """The hook: read its input, and return at once. Never fails, since that could stop the turn."""
+    click.echo(AGENTS[name].output, nl=False)
     try:
-        start(_program(), name, url, sys.stdin.buffer.read())
+        text = sys.stdin.buffer.read() if document is None else document.encode()
+        start(_program(), name, url, text)
     except (OSError, ValueError, AshError) as error:
         with suppress(OSError, AshError):
             log_error(error)
@@ -135,16 +134,17 @@ def run(name: str, url: str | None) -> int:
 
 @command.command("send", hidden=True)
 @_agent_argument
-@click.argument("paths", nargs=-1, required=True)
+@click.argument("paths", nargs=-1)
+@click.option("--session")
 @url_option
-def send_transcripts(name: str, paths: tuple[str, ...], url: str | None) -> int:
+def send_transcripts(name: str, paths: tuple[str, ...], session: str | None, url: str | None) -> int:
     """The process that a hook starts."""
-    send(_program(), name, url, paths)
+    send(_program(), name, url, paths, session)
     return 0
 
 
-def _entries(name: str, agent: HookedCLI, url: str | None) -> dict[str, dict[str, object]]:
-    words = [
+def _words(name: str, url: str | None) -> list[str]:
+    return [
         *(["env", f"ASH_HOME={_home().absolute()}"] if os.environ.get("ASH_HOME") else []),
         _program(),
         "hooks",
@@ -152,9 +152,6 @@ def _entries(name: str, agent: HookedCLI, url: str | None) -> dict[str, dict[str
         name,
         *(["--url", url] if url else []),
     ]
-    # A hook that fails could stop the turn.
-    entry = {"type": "command", "command": f"{shlex.join(words)} || true", **agent.fields}
-    return dict.fromkeys(agent.events, entry)
 
 
 def _program() -> str:

@@ -1,4 +1,4 @@
-"""Edits of a settings file as text: only the value of `hooks` changes, every other byte stays."""
+"""Edits of a settings file as text: only the value of one member changes, every other byte stays."""
 
 import json
 import re
@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from ash_server.errors import AshError
 
-_KEY = "hooks"
-_OWN = re.compile(r"\bash'? hooks run (?:claude|codex)\b")
+OWN = re.compile(r"\bash'? hooks run [a-z_]+\b")
+"""Matches the commands of Ash."""
+
 _SPACE = re.compile(r"[ \t\r\n]*")
 _INDENT = re.compile(r"\{\s*\n([ \t]+)")
 
@@ -18,6 +19,113 @@ _Hooks = dict[str, Any]
 
 class SettingsFileInvalid(AshError):
     status, code, title = 409, "settings_file_invalid", "The settings file is not as expected."
+
+
+class HooksMember(NamedTuple):
+    """How a JSON file contains hooks: a member of the outermost object, with a list per event."""
+
+    key: str = "hooks"
+    has_groups: bool = True
+    """Entries of a list are groups with a list `hooks`; else they are the hooks themselves."""
+    command: str = "command"
+    """The field with the command of a hook."""
+    header: Mapping[str, Any] = {}
+    """Members of a new file."""
+    is_own_member: bool = False
+    """Nobody else writes to this member."""
+    is_own_file: bool = False
+    """The file contains nothing but the hooks of Ash."""
+
+    def add(self, text: str | None, entries: Mapping[str, Mapping[str, Any]]) -> str:
+        """Return the text with one more entry per event. Raises SettingsFileInvalid.
+
+        Earlier entries of Ash are replaced. None: there is no file.
+        """
+        hooks = self._without_own(self._read_hooks(text))
+        for event, entry in entries.items():
+            added = {"hooks": [dict(entry)]} if self.has_groups else dict(entry)
+            hooks[event] = [*hooks.get(event, []), added]
+        empty = json.dumps(self.header, indent=2) + "\n"
+        return self._with_value(empty if _is_blank(text) else str(text), hooks)
+
+    def remove(self, text: str | None) -> str | None:
+        """Return the text without the entries of Ash; None: remove the file. Raises SettingsFileInvalid."""
+        hooks = self._read_hooks(text)
+        remaining = self._without_own(hooks)
+        if remaining == hooks:
+            return text
+        removed = self._with_value(str(text), remaining)
+        is_empty = self.is_own_file and json.loads(removed) == self.header
+        return None if is_empty else removed
+
+    def commands(self, text: str | None) -> dict[str, str]:
+        """Return the command of Ash for each event that has one. Raises SettingsFileInvalid."""
+        return {event: hook[self.command] for event, hook in self._own_hooks(text).items()}
+
+    def is_current(self, text: str | None, entries: Mapping[str, Mapping[str, Any]]) -> bool:
+        """True if the file has these entries. Raises SettingsFileInvalid."""
+        return self._own_hooks(text) == entries
+
+    def _own_hooks(self, text: str | None) -> dict[str, Any]:
+        return {
+            event: hook
+            for event, entries in self._read_hooks(text).items()
+            if isinstance(entries, list)
+            for entry in entries
+            for hook in (_grouped(entry) if self.has_groups else [entry])
+            if self._is_own(hook)
+        }
+
+    def _read_hooks(self, text: str | None) -> _Hooks:
+        """Return the value of the member. Raises SettingsFileInvalid."""
+        try:
+            settings = {} if _is_blank(text) else json.loads(str(text))
+        except (JSONDecodeError, RecursionError) as error:
+            raise SettingsFileInvalid(f"it is not valid JSON: {error}") from error
+        hooks = settings.get(self.key, {}) if isinstance(settings, dict) else None
+        if not isinstance(hooks, dict) or not (self.is_own_member or _has_lists(hooks)):
+            raise SettingsFileInvalid(f"it has no object {self.key!r} with a list per event")
+        return hooks
+
+    def _without_own(self, hooks: _Hooks) -> _Hooks:
+        if self.is_own_member:
+            if hooks and not OWN.search(json.dumps(hooks)):
+                raise SettingsFileInvalid(f"its {self.key!r} does not belong to Ash")
+            return {}
+        without = self._without_own_groups if self.has_groups else self._without_own_hooks
+        remaining = {event: without(entries) for event, entries in hooks.items()}
+        return {event: entries for event, entries in remaining.items() if entries or not hooks[event]}
+
+    def _without_own_groups(self, groups: list[Any]) -> list[Any]:
+        result = []
+        for group in groups:
+            hooks = self._without_own_hooks(_grouped(group))
+            if hooks == _grouped(group):
+                result.append(group)
+            elif hooks:
+                result.append({**group, "hooks": hooks})
+        return result
+
+    def _without_own_hooks(self, hooks: list[Any]) -> list[Any]:
+        return [each for each in hooks if not self._is_own(each)]
+
+    def _is_own(self, hook: Any) -> bool:
+        return isinstance(hook, dict) and bool(OWN.search(str(hook.get(self.command, ""))))
+
+    def _with_value(self, text: str, hooks: _Hooks) -> str:
+        """Replace the value of the member, and remove the member if nothing is in it."""
+        members = list(_members(text))
+        index = next((index for index, member in enumerate(members) if member.key == self.key), None)
+        found = _INDENT.match(text.lstrip())
+        indent = found[1] if found else "  "
+        value = json.dumps(hooks, indent=indent, ensure_ascii=False).replace("\n", f"\n{indent}")
+        if index is not None and hooks:
+            return text[: members[index].value] + value + text[members[index].end :]
+        if index is not None:
+            return _remove(text, members, index)
+        if members:
+            return f'{text[: members[-1].end]},\n{indent}"{self.key}": {value}{text[members[-1].end :]}'
+        return re.sub(r"\{\s*\}", lambda _: f'{{\n{indent}"{self.key}": {value}\n}}', text, count=1)
 
 
 class _Member(NamedTuple):
@@ -29,90 +137,17 @@ class _Member(NamedTuple):
     end: int
 
 
-def add_entries(text: str | None, entries: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the text of a settings file with one more entry per event. Raises SettingsFileInvalid.
-
-    Earlier entries of Ash are replaced. None: there is no file.
-    """
-    hooks = _without_own(_read_hooks(text))
-    for event, entry in entries.items():
-        hooks[event] = [*hooks.get(event, []), {"hooks": [dict(entry)]}]
-    return _replace("{}\n" if _is_blank(text) else str(text), hooks)
-
-
-def remove_entries(text: str | None) -> str | None:
-    """Return the text of a settings file without the entries of Ash. Raises SettingsFileInvalid."""
-    hooks = _read_hooks(text)
-    remaining = _without_own(hooks)
-    return text if remaining == hooks else _replace(str(text), remaining)
-
-
-def own_commands(text: str | None) -> dict[str, str]:
-    """Return the command of Ash for each event that has one. Raises SettingsFileInvalid."""
-    return {
-        event: handler["command"]
-        for event, groups in _read_hooks(text).items()
-        for group in groups
-        for handler in _handlers(group)
-        if _is_own(handler)
-    }
-
-
-def _read_hooks(text: str | None) -> _Hooks:
-    """Return the value of `hooks`: lists of groups by event. Raises SettingsFileInvalid."""
-    try:
-        settings = {} if _is_blank(text) else json.loads(str(text))
-    except (JSONDecodeError, RecursionError) as error:
-        raise SettingsFileInvalid(f"it is not valid JSON: {error}") from error
-    hooks = settings.get(_KEY, {}) if isinstance(settings, dict) else None
-    if not isinstance(hooks, dict) or not all(isinstance(groups, list) for groups in hooks.values()):
-        raise SettingsFileInvalid(f"it has no object {_KEY!r} with a list per event")
-    return hooks
-
-
 def _is_blank(text: str | None) -> bool:
     return not (text and text.strip())
 
 
-def _without_own(hooks: _Hooks) -> _Hooks:
-    remaining = {event: _without_own_groups(groups) for event, groups in hooks.items()}
-    return {event: groups for event, groups in remaining.items() if groups or not hooks[event]}
+def _has_lists(hooks: _Hooks) -> bool:
+    return all(isinstance(entries, list) for entries in hooks.values())
 
 
-def _without_own_groups(groups: list[Any]) -> list[Any]:
-    result = []
-    for group in groups:
-        handlers = [each for each in _handlers(group) if not _is_own(each)]
-        if handlers == _handlers(group):
-            result.append(group)
-        elif handlers:
-            result.append({**group, "hooks": handlers})
-    return result
-
-
-def _handlers(group: Any) -> list[Any]:
-    handlers = group.get("hooks") if isinstance(group, dict) else None
-    return handlers if isinstance(handlers, list) else []
-
-
-def _is_own(handler: Any) -> bool:
-    return isinstance(handler, dict) and bool(_OWN.search(str(handler.get("command", ""))))
-
-
-def _replace(text: str, hooks: _Hooks) -> str:
-    """Replace the value of `hooks`, and remove the member if nothing is in it."""
-    members = list(_members(text))
-    index = next((index for index, member in enumerate(members) if member.key == _KEY), None)
-    found = _INDENT.match(text.lstrip())
-    indent = found[1] if found else "  "
-    value = json.dumps(hooks, indent=indent, ensure_ascii=False).replace("\n", f"\n{indent}")
-    if index is not None and hooks:
-        return text[: members[index].value] + value + text[members[index].end :]
-    if index is not None:
-        return _remove(text, members, index)
-    if members:
-        return f'{text[: members[-1].end]},\n{indent}"{_KEY}": {value}{text[members[-1].end :]}'
-    return re.sub(r"\{\s*\}", lambda _: f'{{\n{indent}"{_KEY}": {value}\n}}', text, count=1)
+def _grouped(group: Any) -> list[Any]:
+    hooks = group.get("hooks") if isinstance(group, dict) else None
+    return hooks if isinstance(hooks, list) else []
 
 
 def _remove(text: str, members: list[_Member], index: int) -> str:

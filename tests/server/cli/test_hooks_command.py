@@ -14,7 +14,8 @@ from ash_client import AshClient
 from ash_server.app import create_app
 from ash_server.cli.common.client import key_for
 from ash_server.cli.common.server_keys import save_key
-from ash_server.cli.hooks.settings_file import SettingsFileInvalid, add_entries, own_commands, remove_entries
+from ash_server.cli.hooks.agents import AGENTS
+from ash_server.cli.hooks.settings_file import HooksMember, SettingsFileInvalid
 from ash_server.settings import Settings
 from ash_server.store import Store
 from tests.conftest import POOLER
@@ -24,6 +25,7 @@ from tests.server.cli.test_cli_serve import COMMAND
 from tests.server.cli.test_push_command import SESSION, TRANSCRIPT, said, stored_messages, write
 from tests.waiting import TIMEOUT, until, wait_until
 
+FORM = HooksMember()
 EVENTS = ["Stop", "SubagentStop", "PreCompact", "SessionEnd"]
 ENTRY = {"type": "command", "command": "/opt/ash/bin/ash hooks run claude || true"}
 OTHER = {"type": "command", "command": "notify-send done"}
@@ -78,19 +80,22 @@ class Laptop(NamedTuple):
         )
 
     def settings(self, agent: str = "claude") -> Path:
-        return self.home / {"claude": ".claude/settings.json", "codex": ".codex/hooks.json"}[agent]
+        return self.home / AGENTS[agent].folder / AGENTS[agent].file
 
     def entries(self, event: str, agent: str = "claude") -> list[Any]:
         hooks = json.loads(self.settings(agent).read_text())["hooks"]
         return [handler for group in hooks[event] for handler in group["hooks"]]
 
     def run_hook(self, event: str, path: Path, **fields: object) -> subprocess.CompletedProcess[str]:
-        """Run the installed command as Claude Code does: with a shell, and the event as JSON on standard input."""
+        """Run the installed command as Claude Code does."""
         [entry] = self.entries(event)
         names = {"session_id": SESSION, "cwd": "/work/shop", "hook_event_name": event}
-        document = {**names, "transcript_path": str(path), **fields}
+        return self.run_command(entry["command"], {**names, "transcript_path": str(path), **fields})
+
+    def run_command(self, command: str, document: object) -> subprocess.CompletedProcess[str]:
+        """Run an installed command with a shell, and the event as JSON on standard input."""
         return subprocess.run(
-            ["bash", "-c", entry["command"]],
+            ["bash", "-c", command],
             input=json.dumps(document),
             capture_output=True,
             text=True,
@@ -116,7 +121,7 @@ def server(database_url: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("text", [None, "", " \n", "{}", '{"hooks": {}}\n', PLAIN, PLAIN.strip(), WITH_HOOKS])
 def test_adds_entries_and_keeps_the_rest(text: str | None) -> None:
-    added = add_entries(text, {"Stop": ENTRY, "SessionEnd": ENTRY})
+    added = FORM.add(text, {"Stop": ENTRY, "SessionEnd": ENTRY})
     before = json.loads(text) if text and text.strip() else {}
     others = before.get("hooks", {}).get("Stop", [])
 
@@ -124,15 +129,15 @@ def test_adds_entries_and_keeps_the_rest(text: str | None) -> None:
         **before,
         "hooks": {"Stop": [*others, {"hooks": [ENTRY]}], "SessionEnd": [{"hooks": [ENTRY]}]},
     }
-    assert own_commands(added) == {"Stop": ENTRY["command"], "SessionEnd": ENTRY["command"]}
-    assert add_entries(added, {"Stop": ENTRY, "SessionEnd": ENTRY}) == added
-    assert json.loads(str(remove_entries(added))) == {name: value for name, value in before.items() if value}
+    assert FORM.commands(added) == {"Stop": ENTRY["command"], "SessionEnd": ENTRY["command"]}
+    assert FORM.add(added, {"Stop": ENTRY, "SessionEnd": ENTRY}) == added
+    assert json.loads(str(FORM.remove(added))) == {name: value for name, value in before.items() if value}
 
 
 @pytest.mark.parametrize("text", [PLAIN, PLAIN.strip(), WITH_HOOKS])
 def test_removed_entries_leave_every_byte(text: str) -> None:
-    assert remove_entries(add_entries(text, {"Stop": ENTRY, "SessionEnd": ENTRY})) == text
-    assert remove_entries(text) == text
+    assert FORM.remove(FORM.add(text, {"Stop": ENTRY, "SessionEnd": ENTRY})) == text
+    assert FORM.remove(text) == text
 
 
 def test_removes_own_entries_from_groups_with_others() -> None:
@@ -143,7 +148,7 @@ def test_removes_own_entries_from_groups_with_others() -> None:
     }
     text = json.dumps({"first": 1, "hooks": hooks, "last": {"hooks": 2}})
 
-    assert json.loads(str(remove_entries(text))) == {
+    assert json.loads(str(FORM.remove(text))) == {
         "first": 1,
         "hooks": {"Stop": [{"hooks": [OTHER]}, {"hooks": []}, "odd"], "Notification": []},
         "last": {"hooks": 2},
@@ -168,7 +173,7 @@ def test_rejects_files_that_it_does_not_understand(text: str, reason: str, lapto
     assert f"{path}: {reason}" in ran.stderr.replace("\n", " ")
     assert "nothing was changed" in ran.stderr
     with pytest.raises(SettingsFileInvalid):
-        add_entries(text, {})
+        FORM.add(text, {})
 
 
 @pytest.mark.parametrize("text", [None, '{"hooks": {}}\n', WITH_HOOKS])
@@ -225,7 +230,7 @@ def test_writes_through_a_link(laptop: Laptop, tmp_path: Path) -> None:
     laptop.hooks("install", "claude", "--yes")
 
     assert laptop.settings().is_symlink()
-    assert list(own_commands(target.read_text())) == EVENTS
+    assert list(FORM.commands(target.read_text())) == EVENTS
 
 
 def test_entries_of_each_cli(tmp_path: Path) -> None:
