@@ -3,6 +3,7 @@
 import os
 import platform
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,11 +15,14 @@ from psycopg.conninfo import conninfo_to_dict
 import ash_server
 from ash_server.cli.common.options import json_option, local_only
 from ash_server.cli.common.output.terminal import visible
-from ash_server.prices import PriceFiles
+from ash_server.cli.hooks.outdated import outdated_hooks, outdated_plugins
+from ash_server.prices import PriceFiles, Prices
 from ash_server.settings import Settings
 from ash_server.store.connections.pool import connect_command
 from ash_server.store.embedded.open import open_without_schema
 from ash_server.store.schema.migrations import REVISION, current_revision_of, known_revisions
+
+MAX_PRICE_AGE = timedelta(days=90)
 
 _EXTRAS = {"otel": "opentelemetry.sdk"}
 """A module of each extra."""
@@ -28,13 +32,20 @@ _EXTRAS = {"otel": "opentelemetry.sdk"}
 @json_option
 @local_only("run this command on that machine")
 def command(as_json: bool) -> int:
-    """Show the version, the paths and the store of this installation.
+    """Show the version, the paths and the store of this installation, and what is out of date.
 
-    The exit code is 1 if the store belongs to another version. `ash doctor` checks the database.
+    That is a store, hooks or a plugin of another version, and prices of more than 90 days ago. The exit code is then 1.
+    It uses no network. `ash doctor` checks the database.
     """
     settings = Settings.load()
-    facts = {name: text for name, text in _facts(settings) if text}
-    outdated = list(_outdated(facts))
+    prices = PriceFiles(settings).load()
+    facts = {name: text for name, text in _facts(settings, prices) if text}
+    outdated = [
+        *_outdated(facts),
+        *outdated_hooks(),
+        *outdated_plugins(facts["version"]),
+        *_old_prices(prices, datetime.now(UTC)),
+    ]
     if as_json:
         click.echo(msgspec.json.encode({**facts, "outdated": outdated}).decode())
     else:
@@ -45,7 +56,7 @@ def command(as_json: bool) -> int:
     return 1 if outdated else 0
 
 
-def _facts(settings: Settings) -> Iterator[tuple[str, str]]:
+def _facts(settings: Settings, prices: Prices) -> Iterator[tuple[str, str]]:
     yield "version", version("ash-messages")
     yield "parser", _version("ash-parser")
     yield "python", platform.python_version()
@@ -55,7 +66,7 @@ def _facts(settings: Settings) -> Iterator[tuple[str, str]]:
     yield "store", _store(settings)
     yield "schema", _revision(settings) or ""
     yield "server", os.environ.get("ASH_URL", "")
-    yield "prices", PriceFiles(settings).load().revision
+    yield "prices", prices.revision
 
 
 def _outdated(facts: dict[str, str]) -> Iterator[str]:
@@ -69,6 +80,12 @@ def _outdated(facts: dict[str, str]) -> Iterator[str]:
         yield f"the schema of the store is {schema}, this version needs {REVISION}: run `ash db upgrade`"
     else:
         yield f"a newer version has migrated the store to schema {schema}: update this installation"
+
+
+def _old_prices(prices: Prices, now: datetime) -> Iterator[str]:
+    known_at = prices.catalogue.known_at(now)
+    if known_at is not None and now - known_at > MAX_PRICE_AGE:
+        yield f"the newest prices are of {known_at:%Y-%m-%d}: run `ash prices update`"
 
 
 def _store(settings: Settings) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 from decimal import Decimal
 from importlib.metadata import version
 from pathlib import Path
@@ -24,6 +25,14 @@ class Catalogue(NamedTuple):
     """The models of each provider."""
     own: OwnPrices
     revision: str
+    fetched: datetime | None = None
+    """When the lists were updated; None for those of genai-prices."""
+
+    def known_at(self, now: datetime) -> datetime | None:
+        """Return when the lists were current: when they were fetched, or the last change of a price before `now`."""
+        models = (PricedModel(provider, info) for provider, infos in self.lists.items() for info in infos)
+        changes = (at for model in models for at in model.changes if at <= now)
+        return self.fetched or max(changes, default=None)
 
     def find(self, source: str, model: str) -> PricedModel | None:
         """Return the public prices of a model, named as in records of a source."""
@@ -49,7 +58,8 @@ def read_catalogue(override: Path | None, updated: Path | None) -> Catalogue:
     revision = f"{PACKAGE} {package}" + (f", updated {update.fetched:%Y-%m-%d %H:%M}" if update else "")
     if override:
         revision += f", own prices {own.digest}"
-    return Catalogue(update.lists if update else _package_lists(), own, revision)
+    lists, fetched = (update.lists, update.fetched) if update else (_package_lists(), None)
+    return Catalogue(lists, own, revision, fetched)
 
 
 def _with_long_context(provider: str, model: types.ModelInfo) -> types.ModelInfo:

@@ -3,17 +3,27 @@
 import json
 import os
 import subprocess
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 
 import psycopg
+import pytest
 
 import ash_server
+from ash_server.cli.hooks.agents import AGENTS
 from ash_server.cli.main import COMMAND_GROUPS, COMMANDS
+from ash_server.prices.catalogue import read_catalogue
 from ash_server.store.schema.migrations import REVISION
 from tests.server.cli.test_cli import COMMAND, Ash, ash
 
 __all__ = ["ash"]
+
+
+@pytest.fixture(autouse=True)
+def current_prices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The prices of the installed package are current on any day."""
+    monkeypatch.setattr("ash_server.cli.self_.MAX_PRICE_AGE", timedelta(days=10_000))
 
 
 def test_shows_the_installation(ash: Ash, database_url: str, tmp_path: Path) -> None:
@@ -46,6 +56,91 @@ def test_reports_an_outdated_schema(ash: Ash, database_url: str) -> None:
         (1, f"! the schema of the store is 0001, this version needs {REVISION}: run `ash db upgrade`"),
         (1, "! a newer version has migrated the store to schema 9999: update this installation"),
     ]
+
+
+OLD = "/gone/ash hooks run claude --url http://a || true"
+CURRENT = f"{COMMAND} hooks run claude --url http://a || true"
+EVENTS = ("Stop", "SubagentStop", "PreCompact", "SessionEnd")
+PLUGINS = ".claude/plugins/installed_plugins.json"
+
+
+def claude_hooks(command: str, *events: str, timeout: int = 10) -> str:
+    hook = {"type": "command", "command": command, "async": True, "timeout": timeout}
+    return json.dumps({"model": "m", "hooks": {event: [{"hooks": [hook]}] for event in events}})
+
+
+def plugins(version: str) -> str:
+    return json.dumps({"version": 2, "plugins": {"ash@ash": [{"scope": "user", "version": version}]}})
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "outdated"),
+    [
+        (".claude/settings.json", claude_hooks(CURRENT, *EVENTS), []),
+        (".claude/settings.json", claude_hooks("notify-send done", "Stop"), []),
+        (".claude/settings.json", "no JSON", []),
+        (
+            ".claude/settings.json",
+            claude_hooks(CURRENT, "Stop", "SessionEnd"),
+            [
+                "the hooks of Claude Code were installed by another version: "
+                "run `ash hooks install claude --url http://a`"
+            ],
+        ),
+        (
+            ".claude/settings.json",
+            claude_hooks(CURRENT, *EVENTS, timeout=60),
+            [
+                "the hooks of Claude Code were installed by another version: "
+                "run `ash hooks install claude --url http://a`"
+            ],
+        ),
+        (
+            ".claude/settings.json",
+            claude_hooks(OLD, *EVENTS),
+            [
+                "the hooks of Claude Code start /gone/ash, which does not exist: "
+                "run `ash hooks install claude --url http://a`"
+            ],
+        ),
+        (PLUGINS, plugins(version("ash-messages")), []),
+        (PLUGINS, "[]", []),
+        (
+            PLUGINS,
+            plugins("0.0.9"),
+            ["the plugin of Claude Code has version 0.0.9: run `claude plugin update ash@ash`"],
+        ),
+    ],
+)
+def test_reports_old_hooks_and_plugins(
+    ash: Ash, tmp_path: Path, name: str, text: str, outdated: list[str]
+) -> None:
+    path = tmp_path / "home" / name
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    shown = ash("self", "--json")
+
+    assert (json.loads(shown.out)["outdated"], shown.code) == (outdated, int(bool(outdated)))
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_new_hooks_are_current(ash: Ash, agent: str) -> None:
+    ash("hooks", "install", agent, "--yes", "--url", "http://a")
+    ash("hooks", "install", agent, "--yes")
+
+    assert json.loads(ash("self", "--json").out)["outdated"] == []
+
+
+def test_reports_old_prices(ash: Ash, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ash_server.cli.self_.MAX_PRICE_AGE", timedelta(0))
+    known_at = read_catalogue(None, None).known_at(datetime.now(UTC))
+    shown = ash("self")
+
+    assert known_at is not None
+    assert (
+        shown.out.splitlines()[-1]
+        == f"! the newest prices are of {known_at:%Y-%m-%d}: run `ash prices update`"
+    )
 
 
 def test_creates_no_store(ash: Ash, tmp_path: Path) -> None:
