@@ -26,6 +26,7 @@ from ash_server.history_tools import MAX_PAGE, MAX_TEXT
 from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_shared.model.reports.changes import SessionChanges
+from ash_shared.model.reports.facts import SessionFacts
 from ash_shared.model.usage.report import UsageReport
 from ash_shared.projections.session_summary import SessionSummary
 from tests.server.api.conftest import SECRET, bearer, create_key
@@ -39,6 +40,7 @@ TOOLS = [
     "search",
     "read_messages",
     "read_session_summary",
+    "read_session_facts",
     "read_changes",
     "get_usage",
 ]
@@ -106,6 +108,7 @@ async def test_tools_describe_their_arguments_and_results(server: str) -> None:
     assert properties["read_session_summary"] == {
         field.alias for field in SessionSummary.model_fields.values()
     }
+    assert properties["read_session_facts"] == {to_camel(name) for name in SessionFacts.model_fields}
     assert properties["read_changes"] == {to_camel(name) for name in SessionChanges.model_fields}
     assert properties["get_usage"] == {
         field.alias or name for name, field in UsageReport.model_fields.items()
@@ -153,6 +156,8 @@ async def test_tools_return_what_the_api_returns(server: str, session_id: str) -
             f"{path}/messages?limit=1&parsed=true&content=false",
         ),
         ("read_session_summary", {"session_id": session_id}, f"{path}/projections/session-summary"),
+        ("read_session_facts", {"session_id": session_id}, f"{path}/facts"),
+        ("list_sessions", {"usage": True}, "/api/sessions?usage=true"),
         ("read_changes", {"session_id": session_id}, f"{path}/changes?diffs=false"),
         ("read_changes", {"session_id": session_id, "turn": 9, "diffs": True}, f"{path}/changes?turn=9"),
         ("get_usage", {}, "/api/usage"),
@@ -221,6 +226,28 @@ async def test_long_changes_have_no_edits(server: str) -> None:
     assert [len(file.edits) for file in whole.files] == [300]
     assert page["files"][0]["edits"] == []
     assert (page["notCounted"], page["commands"]) == (300, [])
+
+
+async def test_long_facts_have_fewer_files(server: str) -> None:
+    async with AsyncAshClient(server) as ash, connected(server) as client:
+        session = await ash.create_session(source="claude")
+        block = {"type": "tool_use", "name": "Read"}
+        content = [
+            {**block, "id": f"t{number}", "input": {"file_path": f"/{number:0200}"}} for number in range(300)
+        ]
+        results = [{"type": "tool_result", "tool_use_id": each["id"], "content": "a"} for each in content]
+        lines = [
+            {"type": "assistant", "message": {"content": content}},
+            {"type": "user", "message": {"content": results}},
+        ]
+        await ash.append(session.id, [json.dumps(line) for line in lines])
+        whole = json.loads((await ash.get_facts(session.id)).model_dump_json())
+        page = await read(client, "read_session_facts", session_id=str(session.id))
+
+    shown = len(page["files"])
+    assert page == {**whole, "files": whole["files"][:shown], "moreFiles": True}
+    assert 100 < shown < len(whole["files"]) == 300
+    assert len(json.dumps(page)) < MAX_PAGE * 1.1
 
 
 async def test_reports_errors_of_the_api(server: str) -> None:

@@ -88,7 +88,9 @@ TOOLS = {
     "list_sessions": {
         **dict.fromkeys(("q", "source", "project", "edited", "tag"), "listSessions"),
         **dict.fromkeys(("branch", "machine", "person", "model", "tool"), "listSessions"),
-        **dict.fromkeys(("since", "until", "errors", "limit", "after", "sort", "starred"), NOT_A_TEXT),
+        **dict.fromkeys(
+            ("since", "until", "errors", "usage", "limit", "after", "sort", "starred"), NOT_A_TEXT
+        ),
     },
     "search": {
         **dict.fromkeys(("q", "source", "project", "person", "tool", "edited"), "search"),
@@ -100,6 +102,7 @@ TOOLS = {
         **dict.fromkeys(("after", "limit", "kind"), NOT_A_TEXT),
     },
     "read_session_summary": {"session_id": "listSessions"},
+    "read_session_facts": {"session_id": "listSessions"},
     "read_changes": {
         "session_id": "listSessions",
         "path": "getChanges",

@@ -201,6 +201,7 @@ def call_tool(http: httpx2.Client, name: str, id: str) -> str:
         "search": {"q": "heron", "session_id": id, "limit": 50},
         "read_messages": {"session_id": id, "limit": 100, "kind": "message,record,chunk"},
         "read_session_summary": {"session_id": id},
+        "read_session_facts": {"session_id": id},
         "read_changes": {"session_id": id, "path": "/srv"},
         "get_usage": {"session_id": id, "by": ["project", "model"]},
     }
