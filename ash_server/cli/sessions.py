@@ -34,6 +34,8 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _MIN_ID_LENGTH = 8
 _MAX_TITLE_LENGTH = 80
+_MAX_PROJECT_LENGTH = 24
+_MIN_WIDTH_WITH_PROJECT = 120
 _INDENT = "  "
 _PATH_SEPARATORS = ("/", "\\")
 _SPAN = re.compile("([0-9]{1,5})([mhdw])")
@@ -154,7 +156,9 @@ async def print_sessions(store: ReadStore, *, as_json: bool, **filters: Unpack[S
         click.echo(visible_json(page.model_dump_json()))
         return
     if page.sessions:
-        stdout_console().print(session_table(page.sessions))
+        console = stdout_console()
+        shows_project = console.width >= _MIN_WIDTH_WITH_PROJECT
+        console.print(session_table(page.sessions, shows_project=shows_project))
     elif (await store.list_sessions(limit=1)).sessions:
         warn("no session matches")
     elif isinstance(store, LocalStore):
@@ -189,8 +193,10 @@ class _Row(NamedTuple):
     """Number of ancestors in the list."""
 
 
-def session_table(sessions: list[Session]) -> Table:
+def session_table(sessions: list[Session], *, shows_project: bool = False) -> Table:
     table = Table("session", "source", "last activity", box=None, pad_edge=False, header_style="dim")
+    if shows_project := shows_project and any(session.project for session in sessions):
+        table.add_column("project", max_width=_MAX_PROJECT_LENGTH, no_wrap=True, overflow="ellipsis")
     table.add_column("messages", justify="right")
     table.add_column("name", overflow="fold")
     id_length = _unique_id_length(sessions)
@@ -200,10 +206,14 @@ def session_table(sessions: list[Session]) -> Table:
         if session.copy_of is not None:
             original = str(session.copy_of)[:id_length]
             name.append(f"  copy of {original} up to message {session.copied_messages}", "dim")
-        table.add_row(
-            str(session.id)[:id_length], visible(session.agent), time, str(session.message_count), name
-        )
+        project = [visible(_last_segment(session.project or ""))] if shows_project else []
+        first = (str(session.id)[:id_length], visible(session.agent), time)
+        table.add_row(*first, *project, str(session.message_count), name)
     return table
+
+
+def _last_segment(path: str) -> str:
+    return re.split(r"[/\\]", path.rstrip("/\\"))[-1]
 
 
 def _nested(sessions: Sequence[Session]) -> Iterator[_Row]:

@@ -544,6 +544,16 @@ def test_sessions_and_messages_as_text(ash: Ash, tmp_path: Path) -> None:
     ]
 
 
+def test_lists_the_projects_of_sessions(ash: Ash, tmp_path: Path) -> None:
+    for name, project in (("a", "/work/sh\033op"), ("b", "C:\\work\\a-name-that-is-longer-than-its-column")):
+        line = json.dumps({**json.loads(USER), "cwd": project})
+        ash("import", str(written(tmp_path / f"{name}.jsonl", f"{line}\n")), "--as", name)
+
+    heading, *rows = ash("sessions").out.splitlines()
+    start, end = heading.index("project"), heading.index("messages")
+    assert sorted(row[start:end].strip() for row in rows) == ["a-name-that-is-longer-t…", "sh␛op"]
+
+
 STRANGE = (
     '{"type":"assistant","version":"2.1.0","timestamp":"2026-11-02T09:00:01Z","message":{"content":'
     '[{"type":"holo_frame"},{"type":"text","text":5}]}}'
