@@ -41,6 +41,28 @@ async def async_ash(server: str) -> AsyncIterator[AsyncAshClient]:
         yield client
 
 
+def test_uses_the_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Except for servers on this machine."""
+    asked: list[str] = []
+
+    class Proxy(BaseHTTPRequestHandler):
+        def do_CONNECT(self) -> None:  # named by the library
+            asked.append(self.path)
+            self.send_error(502)
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{running.server_port}")
+        for url in ("https://ash.invalid", f"https://127.0.0.1:{running.server_port}"):
+            with AshClient(url, retry=NO_WAIT) as client, pytest.raises(ApiError):
+                client.health()
+        running.shutdown()
+
+    assert asked == ["ash.invalid:443"]
+
+
 def test_imports_no_server() -> None:
     folder = Path(ash_client.__file__).parent
     imported = {
