@@ -32,10 +32,10 @@ _EXTRAS = {"otel": "opentelemetry.sdk"}
 @json_option
 @local_only("run this command on that machine")
 def command(as_json: bool) -> int:
-    """Show the version, the paths and the store of this installation, and what is out of date.
+    """Show the version, the paths and the store of this installation, and warn of outdated parts.
 
-    That is a store, hooks or a plugin of another version, and prices of more than 90 days ago. The exit code is then 1.
-    It uses no network. `ash doctor` checks the database.
+    These are a store, hooks or a plugin of another version, and prices older than 90 days. The exit code is then 1. It
+    uses no network. `ash doctor` checks the database.
     """
     settings = Settings.load()
     prices = PriceFiles(settings).load()

@@ -101,7 +101,7 @@ AGENTS: Mapping[str, HookedCLI] = {
         rest_seconds=5.0,
         is_late=True,
     ),
-    # It reads all files of this folder.
+    # It reads all files in this folder.
     "copilot_cli": HookedCLI(
         "Copilot CLI",
         "COPILOT_HOME",
