@@ -1,7 +1,7 @@
 /** The page of two sessions side by side. Its address determines its content. */
 import { ComparisonView } from "./compare/comparison-view.js";
 import { SessionPicker } from "./compare/session-picker.js";
-import { getJson, likePage, withQuery } from "./lib/api.js";
+import { getJson, withQuery } from "./lib/api.js";
 import { el } from "./lib/dom.js";
 import { listenForKeys } from "./lib/keyboard.js";
 import { pageHeader } from "./lib/page-header.js";
@@ -13,7 +13,7 @@ class ComparePage {
     this.view = new ComparisonView();
     this.contents = el("div", { class: "compare-contents" });
     const main = el("main", { class: "sessions compare" }, el("h1", {}, "Compare sessions"), this.contents);
-    document.body.append(pageHeader("p", links(), listenForKeys(this.shortcuts())), main);
+    document.body.append(pageHeader("p", listenForKeys(this.shortcuts())), main);
   }
 
   async show() {
@@ -51,8 +51,4 @@ class ComparePage {
 }
 
 /** @returns {[name: string, href: string][]} */
-function links() {
-  return [["Sessions", likePage("/")], ["Usage", likePage("/usage")], ["API", "/docs"]];
-}
-
 new ComparePage().show();

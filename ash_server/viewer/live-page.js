@@ -38,7 +38,7 @@ class LivePage {
     );
     const line = el("div", { class: "list-line" }, this.status, this.notifier.element);
     const main = el("main", { class: "sessions", id: "live" }, el("h1", {}, "Live"), line, this.contents);
-    document.body.append(pageHeader("p", links(), listenForKeys([[["?"], "these keys"]])), main);
+    document.body.append(pageHeader("p", listenForKeys([[["?"], "these keys"]])), main);
   }
 
   start() {
@@ -125,8 +125,4 @@ function begin({ firstAt, createdAt }) {
 }
 
 /** @returns {[name: string, href: string][]} */
-function links() {
-  return [["Sessions", likePage("/")], ["Usage", likePage("/usage")], ["API", "/docs"]];
-}
-
 new LivePage().start();

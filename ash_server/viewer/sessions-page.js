@@ -1,5 +1,5 @@
 import { SessionMenu } from "./actions/session-menu.js";
-import { getJson, isAborted, likePage, withQuery } from "./lib/api.js";
+import { getJson, isAborted, withQuery } from "./lib/api.js";
 import { blurActiveElement, el } from "./lib/dom.js";
 import { isTextField, listenForKeys } from "./lib/keyboard.js";
 import { pageHeader } from "./lib/page-header.js";
@@ -54,7 +54,7 @@ class SessionsPage {
     this.unstored = new UnstoredNotice();
     const parts = [this.unstored.element, this.form.element, line, this.contents];
     const main = el("main", { class: "sessions", id: "sessions" }, ...parts);
-    document.body.append(pageHeader("h1", links(), listenForKeys(this.shortcuts())), main, announcer.toast);
+    document.body.append(pageHeader("h1", listenForKeys(this.shortcuts())), main, announcer.toast);
   }
 
   async start() {
@@ -215,10 +215,6 @@ class SessionsPage {
 }
 
 /** @returns {[name: string, href: string][]} */
-function links() {
-  return [["Live", likePage("/live")], ["Usage", likePage("/usage")], ["API", "/docs"]];
-}
-
 /** Change the state of the current history entry. */
 function updateHistoryState(changes) {
   history.replaceState({ ...history.state, ...changes }, "");

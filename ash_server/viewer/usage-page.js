@@ -1,5 +1,5 @@
 /** The page of usage and cost. Its address determines its content. */
-import { getJson, isAborted, likePage, withQuery } from "./lib/api.js";
+import { getJson, isAborted, withQuery } from "./lib/api.js";
 import { el } from "./lib/dom.js";
 import { listenForKeys } from "./lib/keyboard.js";
 import { pageHeader } from "./lib/page-header.js";
@@ -34,7 +34,7 @@ class UsagePage {
     const title = el("h1", {}, "Usage");
     const parts = [title, this.form.element, this.status, this.budgets, this.contents];
     const main = el("main", { class: "sessions usage" }, ...parts);
-    document.body.append(pageHeader("p", links(), listenForKeys(shortcuts())), main);
+    document.body.append(pageHeader("p", listenForKeys(shortcuts())), main);
   }
 
   start() {
@@ -118,10 +118,6 @@ function statusText({ totals }) {
 }
 
 /** @returns {[name: string, href: string][]} */
-function links() {
-  return [["Sessions", likePage("/")], ["Live", likePage("/live")], ["API", "/docs"]];
-}
-
 /** @returns {import("./lib/keyboard.js").Shortcut[]} */
 function shortcuts() {
   return [[["?"], "these keys"]];

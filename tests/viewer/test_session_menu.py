@@ -160,7 +160,7 @@ async def test_labels_on_the_page(page: Page, labelled: Labelled) -> None:
     await choose(page, "Archive")
     await expect(page.locator(".session-labels")).to_contain_text("Archived")
     await open_menu(page)
-    await expect(menu(page).get_by_role("menuitem", name="Take out of the archive")).to_be_visible()
+    await expect(menu(page).get_by_role("menuitem", name="Unarchive")).to_be_visible()
     assert await labelled.labels() == {
         "title": "The dates of the greenhouse",
         "starred": False,

@@ -88,7 +88,7 @@ export class SessionMenu {
       { label: "Note…", reason, run: () => editNote(session, (note) => set({ note })) },
       { label: "Rename…", reason, run: () => renameSession(session, (title) => this.rename(id, title)) },
       labels.archived
-        ? { label: "Take out of the archive", reason, run: () => this.announceFailure(set({ archived: false })) }
+        ? { label: "Unarchive", reason, run: () => this.announceFailure(set({ archived: false })) }
         : { label: "Archive", reason, run: () => this.announceFailure(set({ archived: true })) },
       {
         label: "Share…",

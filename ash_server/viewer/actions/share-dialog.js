@@ -1,6 +1,7 @@
 import { getJson, messageOf, sendJson } from "../lib/api.js";
 import { button, el } from "../lib/dom.js";
 import { commandLine } from "../lib/placeholders.js";
+import { momentText } from "../lib/time-format.js";
 import { isLocal } from "./continue-dialog.js";
 import { alertLine, closeButton, note, openDialog } from "./dialog.js";
 import { findingLines, loadFindings } from "./findings.js";
@@ -8,8 +9,6 @@ import { findingLines, loadFindings } from "./findings.js";
 /** @type {[hours: number, label: string][]} */
 const SPANS = [[24, "1 day"], [7 * 24, "7 days"], [30 * 24, "30 days"], [90 * 24, "90 days"]];
 const DEFAULT_HOURS = 7 * 24;
-
-const time = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 
 /**
  * Share a session by a link. The secrets in it are shown before a link can be created.
@@ -115,7 +114,7 @@ function linkList(shares, revoke) {
   const rows = shares.map((share) => {
     const contents = share.lastMessage === undefined ? "all messages" : `up to message ${share.lastMessage}`;
     const facts = [contents, share.subagents && "with subagents", !share.redacted && "not redacted"].filter(Boolean);
-    const text = `Until ${time.format(new Date(share.expiresAt))} · ${facts.join(", ")}`;
+    const text = `Until ${momentText(Date.parse(share.expiresAt))} · ${facts.join(", ")}`;
     return el("li", {}, el("span", {}, text), button({ "aria-label": `Revoke the link: ${text}` }, "Revoke", () => revoke(share)));
   });
   return [el("h3", {}, "Valid links"), el("ul", { class: "action-links" }, ...rows)];

@@ -4,6 +4,7 @@ import { button, el } from "../lib/dom.js";
 import { markHidden } from "../lib/hidden-characters.js";
 import { formatDuration, formatNumber, pluralize } from "../lib/number-format.js";
 import { agentOf, sourceName } from "../lib/source-names.js";
+import { momentText } from "../lib/time-format.js";
 import { lineCounts } from "../session/changes.js";
 import { placeUrl, sessionAddress } from "../session/permalinks.js";
 import { sessionTitle } from "../session/session-header.js";
@@ -13,8 +14,6 @@ import { differentPart } from "./word-marks.js";
 const MAX_EQUAL_PROMPTS = 3;
 const NOTHING = "–";
 const SIDES = /** @type {const} */ (["a", "b"]);
-
-const moment = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 
 const NAMES = {
   agent: "Agent",
@@ -52,7 +51,7 @@ const FORMATS = {
   agent: (value) => sourceName(value),
   models: (value) => value.join(", "),
   cause: (value) => CAUSES[value] ?? value,
-  firstAt: (value) => el("time", { datetime: value }, moment.format(Date.parse(value))),
+  firstAt: (value) => el("time", { datetime: value }, momentText(Date.parse(value))),
   durationMs: formatDuration,
   activeMs: formatDuration,
   costUsd: (_, { totalUsage, usage }) => el("span", { title: costHint(totalUsage ?? usage) }, costText(totalUsage ?? usage)),
@@ -93,7 +92,7 @@ export class ComparisonView {
 function sideCard(side, session, other) {
   const title = el("a", { href: sessionAddress(session.id), dir: "auto" }, ...titleOf(session));
   const agent = sourceName(agentOf(session));
-  const time = session.lastAt && moment.format(Date.parse(session.lastAt));
+  const time = session.lastAt && momentText(Date.parse(session.lastAt));
   const others = compareAddress(side === "a" ? { b: other.id } : { a: other.id });
   return el(
     "section",

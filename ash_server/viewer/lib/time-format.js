@@ -35,6 +35,16 @@ export function momentTime(milliseconds) {
   return time(milliseconds, dateAndClock);
 }
 
+/** The local date and time of a moment. */
+export function momentText(milliseconds) {
+  return dateAndClock.format(milliseconds);
+}
+
+/** The local dates and times between two moments. */
+export function rangeText(begin, end) {
+  return dateAndClock.formatRange(begin, end);
+}
+
 function time(milliseconds, formatter) {
   const moment = new Date(milliseconds);
   if (Number.isNaN(moment.getTime())) return el("time", {}, String(milliseconds));

@@ -32,7 +32,7 @@ export class ChangesPanel extends SidePanel {
     this.load = load;
     this.onVisit = onVisit;
     this.copy = button({}, COPY, () => this.copyPatch());
-    this.unfold = button({}, "Open all", () => this.openAll());
+    this.unfold = button({}, "Expand all", () => this.expandAll());
     this.whole = button({}, "All turns", () => this.open());
   }
 
@@ -101,7 +101,7 @@ export class ChangesPanel extends SidePanel {
     this.copy.textContent = (await copyText(patchOf(this.report))) ? "Copied" : "Not copied";
   }
 
-  openAll() {
+  expandAll() {
     this.body.querySelectorAll("details").forEach((each) => (each.open = true));
   }
 

@@ -7,6 +7,7 @@ import { formatCacheUsage, formatNumber, formatShort, pluralize } from "../lib/n
 import { markdown } from "../lib/markdown.js";
 import { placeFacts } from "../lib/session-facts.js";
 import { agentOf, hasPromptsOnly, sourceName } from "../lib/source-names.js";
+import { momentText, rangeText } from "../lib/time-format.js";
 import { isBeginningOf, oneLine, stripMarkdown, transcriptName } from "../lib/title-text.js";
 import { changedFilesText } from "./changes.js";
 import { sessionAddress } from "./permalinks.js";
@@ -14,7 +15,6 @@ import { shortPlanText } from "./plan.js";
 
 const LONG_TITLE_LENGTH = 80;
 
-const timeRange = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 /** The title and the facts of a session. */
 export class SessionHeader {
   session = {};
@@ -152,14 +152,14 @@ function span({ firstAt, lastAt, fileModifiedAt, createdAt }) {
   }
   const [begin, end] = [firstAt, lastAt].map((time) => Date.parse(time));
   const [first, last] = [begin, end].map((time) => new Date(time).toISOString());
-  const range = el("time", { datetime: first }, timeRange.formatRange(begin, end));
+  const range = el("time", { datetime: first }, rangeText(begin, end));
   return el("span", { class: "fact", title: `${first} – ${last}` }, range);
 }
 
 /** A labelled time, for a session without timestamps in its messages. */
 function moment(label, text) {
   const time = Date.parse(text);
-  const shown = el("time", { datetime: new Date(time).toISOString() }, timeRange.format(time));
+  const shown = el("time", { datetime: new Date(time).toISOString() }, momentText(time));
   return el("span", { class: "fact", title: "Its messages have no times" }, label, " ", shown);
 }
 
