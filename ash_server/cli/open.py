@@ -162,7 +162,7 @@ def _write_page(write: Callable[[str], object], page: ExportedPage, loaded: InMe
     write(escape_script(_with_cost(loaded).model_dump_json()))
     write(page.after_summary)
     write(escape_script(loaded.changes.json()))
-    write(page.end)
+    write(page.ending(has_formulas=loaded.changes.has_formulas))
 
 
 def _with_cost(loaded: InMemorySession) -> SessionSummary:

@@ -17,7 +17,7 @@ from ash_server.viewer.bundle import bundle, bundle_library
 
 FOLDER = Path(__file__).parent
 
-_LOG_STYLES = ("tokens", "base", "icons", "prose", "code", "chat", "tools")
+_LOG_STYLES = ("tokens", "base", "icons", "prose", "math", "code", "chat", "tools")
 STYLES = (
     *_LOG_STYLES,
     "bar",
@@ -35,6 +35,7 @@ STYLES = (
 BUNDLED_STYLE = "bundled.css"
 _BUNDLED = "bundled/"
 _RENDERER = "render/chat-renderer.js"
+_FORMULAS = "lib/markdown/mathml.js"
 _ENTRIES = (
     "plain-page.js",
     "missing-page.js",
@@ -66,7 +67,7 @@ class Viewer:
     digest: str
     assets: Mapping[str, Asset]
     """Public files by path. `bundled.css` contains all styles, `bundled/` each page's modules as one script: loading a
-    hundred small files would delay the first paint by most of a second."""
+    hundred small files would delay the first paint by most of a second. `formulas.js` there is loaded when needed."""
     library: Mapping[str, Asset]
     """The renderer for pages of others, and its style, by file name."""
     shells: Mapping[str, Template]
@@ -149,6 +150,9 @@ def _load(files: tuple[_File, ...]) -> Viewer:
 def _bundles(assets: Mapping[str, Asset]) -> Iterator[tuple[str, Asset]]:
     for entry in assets.keys() & set(_ENTRIES):
         yield _BUNDLED + entry, Asset(_MEDIA_TYPES[".js"], bundled_script(assets, entry).encode())
+    if _FORMULAS in assets:
+        formulas = bundle_library(_sources(assets), _FORMULAS).encode()
+        yield f"{_BUNDLED}formulas.js", Asset(_MEDIA_TYPES[".js"], formulas)
     yield BUNDLED_STYLE, _joined_styles(assets, STYLES)
 
 

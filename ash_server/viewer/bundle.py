@@ -3,8 +3,9 @@
 Each module becomes a function, so its names stay local. It binds its imports, runs and returns its exports. Modules run
 in the order that a browser runs them.
 
-Only the syntax of our own modules and of the vendored minified libraries is supported; other syntax, and circular
-imports, raise BundleError.
+Only the syntax of our own modules and of the vendored libraries is supported; other syntax, and circular imports, raise
+BundleError. A script that is one variable becomes a module that exports it. `import("../bundled/….js")` stays, and
+loads another bundle when it is called.
 """
 
 import re
@@ -18,8 +19,10 @@ _EXPORTED = re.compile(
 )
 _EXPORT_LIST = re.compile(r"\bexport\s*\{([^{}]*)\}\s*;?\s*$")
 _DEFAULT_EXPORT = re.compile(r"\bexport\s+default\s+([\w$]+(?:\([^()]*\))?)\s*;?\s*$")
+_SCRIPT_VARIABLE = re.compile(r"^var ([\w$]+)=")
 _SOURCE_MAP = re.compile(r"^//[#@] sourceMappingURL=.*$", re.MULTILINE)
 _MODULE_SYNTAX = re.compile(r"^(?:import|export)\b.*|\bimport(?:\.meta\b|\().*", re.MULTILINE)
+_BUNDLE_LATER = re.compile(r'\bimport\("\.\./bundled/[\w-]+\.js"\)')
 _SCRIPT_TAG = re.compile(r"<(?=/script|!--|script)", re.IGNORECASE)
 
 _DEFAULT = "$default"
@@ -106,7 +109,7 @@ def _parse_module(path: str, source: str) -> _Module:
     source, exports = _split_exports(source)
     imports = tuple(_parse_imports(path, source))
     body = _NAMED_IMPORT.sub("", source).strip()
-    if unsupported := _MODULE_SYNTAX.search(_remove_comments(body)):
+    if unsupported := _MODULE_SYNTAX.search(_BUNDLE_LATER.sub("", _remove_comments(body))):
         raise BundleError(f"{path}: {unsupported[0][:80]}")
     return _Module(path, imports, exports, body)
 
@@ -121,6 +124,8 @@ def _split_exports(source: str) -> tuple[str, dict[str, str]]:
     elif match := _DEFAULT_EXPORT.search(source):
         exports["default"] = _DEFAULT
         source = f"{source[: match.start()]}\nconst {_DEFAULT} = {match[1]};"
+    elif not exports and (match := _SCRIPT_VARIABLE.match(source)):
+        exports["default"] = match[1]
     return source, exports
 
 

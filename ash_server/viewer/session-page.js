@@ -3,6 +3,7 @@ import { exportMenu } from "./actions/export-menu.js";
 import { SessionMenu } from "./actions/session-menu.js";
 import { getJson, messageOf, withQuery } from "./lib/api.js";
 import { ABANDONED_MS } from "./lib/activity-text.js";
+import { loadFormulasOnDemand } from "./lib/formula-loader.js";
 import { FrameBatch } from "./lib/frame-batch.js";
 import { hitPlace } from "./lib/search-result.js";
 import { errorPlaceholder, placeholder, skeleton } from "./lib/placeholders.js";
@@ -615,4 +616,5 @@ const STREAM_HANDLERS = {
   cursor_ahead: (page) => page.reload(),
 };
 
+loadFormulasOnDemand();
 new SessionPage(document.body.dataset.sessionId ?? "").start();

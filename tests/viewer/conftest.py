@@ -14,6 +14,7 @@ from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Dialog
 
 import ash_server
 from ash_server.api.pages.viewer_pages import PAGE_POLICY
+from ash_server.viewer import viewer
 from tests.server.cli.test_cli_serve import serving
 from tests.viewer.browser import ABSENT, browsing, chromium, http_server
 from tests.viewer.sessions import Session
@@ -124,10 +125,10 @@ class _Assets(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path = urlsplit(self.path).path
-        file = HERE / "blank.html" if path == "/" else _file(path)
-        body = file.read_bytes() if file.is_file() else b""
-        self.send_response(200 if file.is_file() else 404)
-        self.send_header("Content-Type", mimetypes.guess_type(file.name)[0] or "application/octet-stream")
+        name = "blank.html" if path == "/" else path
+        body = _body(path)
+        self.send_response(200 if body else 404)
+        self.send_header("Content-Type", mimetypes.guess_type(name)[0] or "application/octet-stream")
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Content-Security-Policy", PAGE_POLICY)
         self.send_header("X-Content-Type-Options", "nosniff")
@@ -136,6 +137,13 @@ class _Assets(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         """Log nothing."""
+
+
+def _body(path: str) -> bytes:
+    if path.startswith("/viewer/bundled/"):
+        return viewer().assets[path.removeprefix("/viewer/")].content
+    file = HERE / "blank.html" if path == "/" else _file(path)
+    return file.read_bytes() if file.is_file() else b""
 
 
 def _file(path: str) -> Path:

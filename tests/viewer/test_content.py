@@ -1,4 +1,4 @@
-"""The content of messages on the page of a session: tags, alerts, footnotes, directions, hidden characters."""
+"""The content of messages on the page of a session: tags, formulas, alerts, footnotes, directions, hidden text."""
 
 import httpx2
 from playwright.async_api import Browser, expect
@@ -43,6 +43,14 @@ a\u202eevil\u202c
 [^2]: i
 """
 ARABIC = "- قائمة `mean()`\n- [x] ب\n\n> اقتباس\n\n|ت|ب|\n|-|-|\n|1|2|\n\n> [!NOTE]\n> نص\n"
+COPIED = """
+(shown) => {
+  const clipboardData = new DataTransfer();
+  getSelection().selectAllChildren(shown);
+  document.dispatchEvent(new ClipboardEvent("copy", { clipboardData }));
+  return clipboardData.getData("text/plain").trim();
+}
+"""
 COMMAND = "echo \u202etxt.exe\u202c"
 
 LAYOUT = """
@@ -94,6 +102,8 @@ async def test_content_of_messages(
 
     violations = {}
     async with visiting(browser, complaints, session.address, "light, wide") as page:
+        await expect(page.locator(".math-drawn > math")).to_have_count(2)
+        copied_text = await page.locator("p:has(.math)").evaluate(COPIED)
         closed = await page.locator("pre.tool-args .hidden-characters").count()
         await page.evaluate(OPEN)
         for look, (scheme, (width, height)) in LOOKS.items():
@@ -128,4 +138,5 @@ async def test_content_of_messages(
         "hidden": True,
     }
     assert (closed, codes, copied.strip()) == (2, ["U+202E", "U+202C"], COMMAND)
+    assert copied_text == "Press Ctrl, H2O, x2, bea@kites.example12, $x_1$."
     assert headings == ["h1", "h3", "h3"]

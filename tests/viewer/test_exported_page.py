@@ -79,6 +79,20 @@ async def test_exported_page_equals_the_session_page(
     complaints.remove(f"request: {file}")
 
 
+async def test_exported_page_draws_formulas(page: Page, ash: str) -> None:
+    async with httpx2.AsyncClient(base_url=ash) as client:
+        id = (await client.post("/api/sessions", json={})).json()["id"]
+        event = {"type": "assistant_done", "payload": {"text": "$x_1$"}}
+        (await client.post(f"/api/sessions/{id}/events", json=[event])).raise_for_status()
+
+    shown = list[str]()
+    for ending in ("", ".html"):
+        await page.goto(f"{ash}/sessions/{id}{ending}")
+        await expect(page.locator(".math-drawn > math")).to_have_count(1)
+        shown.append(await page.inner_html(".assistant-text"))
+    assert shown[0] == shown[1]
+
+
 async def test_exported_page_is_never_live(page: Page, ash: str) -> None:
     """A session that was written just before the export is not shown as live either."""
     async with httpx2.AsyncClient(base_url=ash) as client:

@@ -294,6 +294,11 @@ MARKDOWN = {
         'a <span class="host">evil.example</span></a> '
         '<span class="remote-image">image <span class="link-address">(c.png)</span></span></p>'
     ),
+    "[https://*bank*.example](https://evil.example/a) https://d.example/e": (
+        f'<p dir="auto"><a href="https://evil.example/a" {WEB}>https://<em>bank</em>.example</a> '
+        f'<span class="link-address">(evil.example)</span> '
+        f'<a href="https://d.example/e" {WEB}>https://d.example/e</a></p>'
+    ),
     "[![a](https://b.example/c.svg)](https://d.example)": (
         f'<p dir="auto"><a href="https://d.example/" {WEB}>'
         '<span class="remote-image">a <span class="host">b.example</span></span></a></p>'
@@ -381,6 +386,95 @@ async def test_markdown_keeps_line_ends_of_prompts(blank: Page) -> None:
         '<p dir="auto">a\nb</p>',
         '<p dir="auto">a<br>b</p>',
     ]
+
+
+HOSTS: Mapping[tuple[str, str], str | None] = {
+    ("https://bank.example", "https://evil.example/"): "evil.example",
+    ("Log in at Bank.Example!", "https://evil.example:8000/"): "evil.example:8000",
+    ("www.bank.example", "http://bank.example/x"): None,
+    ("HTTPS://BANK.example:80/a b", "https://bank.example/"): None,
+    ("https://bank.example@evil.example", "https://bank.example@evil.example/"): "evil.example",
+    ("bank\u200b.example", "https://evil.example/"): "evil.example",
+    ("bank\u3002example", "https://evil.example/"): "evil.example",
+    ("http://localhost", "https://evil.example/"): "evil.example",
+    ("https://127.0.0.1/", "https://evil.example/"): "evil.example",
+    ("b@bank.example", "mailto:b@bank.example?subject=c@d.example"): None,
+    ("b@bank.example", "mailto:b@evil.example"): "evil.example",
+    ("https://a.example/https://b.example", "https://a.example/https://b.example"): None,
+    ("main.py, Node.js 20.11, src/b.example", "https://a.example/src/main.py"): None,
+    ("main.py", "https://evil.example/"): "evil.example",
+    ("a" * 201, "https://a.example/"): "a.example",
+    ("https://a.example/" + "b" * 200, "https://a.example/" + "b" * 200): None,
+}
+
+
+async def test_links_with_the_name_of_another_host(blank: Page) -> None:
+    hosts = await answers(blank, "hostBehind", list(HOSTS))
+
+    assert dict(zip(HOSTS, hosts, strict=True)) == HOSTS
+
+
+# Formulas
+
+
+FORMULAS = {
+    r"\frac{a}{2}": "<mfrac><mi>a</mi><mn>2</mn></mfrac>",
+    r"\textcolor{red}{x}": "<mrow><mi>x</mi></mrow>",
+    r"\boxed{x}": '<mrow displaystyle="true" scriptlevel="0" class="math-box"><mi>x</mi></mrow>',
+    r"\cancel{x}": ('<mrow class="math-enclosed"><mi>x</mi><mrow class="math-strike math-up"></mrow></mrow>'),
+    r"\text{<b onclick=pwn()>}": "<mtext>&lt;b&nbsp;onclick=pwn()&gt;</mtext>",
+    r"\hspace{99em}": '<mspace width="20em"></mspace>',
+}
+UNSUPPORTED = (
+    r"\foo{x}",
+    r"\frac{a}",
+    r"\def\a{\a\a}\a",
+    r"\newcommand{\a}[1]{#1#1}\a{\a{x}}",
+    r"\global\let\a=\b",
+    r"\href{javascript:pwn()}{x}",
+    r"\url{https://evil.example}",
+    r"\includegraphics{https://evil.example/x.png}",
+    r"\class{page-header}{x}",
+    r"\style{position:fixed}{x}",
+    r"\id{main}{x}",
+    r"\data{copies=code}{x}",
+    r"\ref{x}",
+    r"\phase{x}",
+    r"\dots" * 201,
+    r"\sqrt{" * 70 + "}" * 70,
+    "+" * 2_000,
+)
+
+
+async def test_formulas(blank: Page) -> None:
+    drawn = await answers(blank, "formulaHtml", [[tex] for tex in FORMULAS])
+    unsupported = await answers(blank, "formulaHtml", [[tex] for tex in UNSUPPORTED])
+
+    assert {
+        tex: html.removeprefix("<math>").removesuffix("</math>")
+        for tex, (html, _) in zip(FORMULAS, drawn, strict=True)
+    } == FORMULAS
+    assert dict(zip(UNSUPPORTED, unsupported, strict=True)) == dict.fromkeys(UNSUPPORTED)
+
+
+async def test_formulas_that_can_be_wider_than_a_phone(blank: Page) -> None:
+    drawn = await answers(blank, "formulaHtml", [["x" * 23], ["x" * 24, True], [r"\hspace{14em}x"]])
+
+    assert [is_wide for _, is_wide in drawn] == [False, True, True]
+
+
+async def test_formulas_that_are_not_drawn_show_their_source(blank: Page) -> None:
+    text = "$x$ `$y$` $5 and $6 \\(z\\) $\\foo$ $a\u202eb$ $a\u2e00$\n\n$$\nx\n$$\n\n$$ open"
+
+    assert await answers(blank, "formulasOf", [[text]]) == [
+        [["$x$", "\\(z\\)", "$$\nx\n$$"], ["$\\foo$", "$a\u202eb$", "$a\u2e00$"]]
+    ]
+
+
+async def test_formulas_of_a_growing_text(blank: Page) -> None:
+    parts = ["a $x", "$ b", " $y$", "\n\n", "$$\nz", "\n$$\n\n", "$", "x$"]
+
+    assert await answers(blank, "grownFormulas", [[parts]]) == [4]
 
 
 async def test_footnotes_lead_to_their_own_text(blank: Page) -> None:

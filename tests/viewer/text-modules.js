@@ -11,14 +11,52 @@ import { longText, showLongTexts } from "/viewer/lib/long-text.js";
 import { closedLength, isTooLarge, markdown, reachesAcrossBlocks } from "/viewer/lib/markdown.js";
 import { formatCacheUsage, formatShort } from "/viewer/lib/number-format.js";
 import { chosenName, stripMarkdown, transcriptName } from "/viewer/lib/title-text.js";
+import { drawFormulasWith } from "/viewer/lib/markdown/formulas.js";
+import { hostBehind } from "/viewer/lib/web-links.js";
 
 export {
-  chosenName, countChanges, formatCacheUsage, formatShort, isPlain, languageOf, nameHidden, plainOutput, reachesAcrossBlocks,
+  chosenName, countChanges, formatCacheUsage, formatShort, hostBehind, isPlain, languageOf, nameHidden, plainOutput, reachesAcrossBlocks,
   stripMarkdown, transcriptName,
 };
 
 export function markdownHtml(text, options) {
   return html(markdown(text, options));
+}
+
+/** The MathML of a formula, and whether it can be wider than a phone; nothing if it is not supported. */
+export async function formulaHtml(tex, isBlock = false) {
+  const { drawFormula } = await import("/viewer/bundled/formulas.js");
+  const drawn = drawFormula(tex, isBlock);
+  return drawn && [html(drawn.element), drawn.isWide];
+}
+
+/** The sources of the formulas that are drawn in a text, and the formulas that show their source. */
+export async function formulasOf(text) {
+  await drawFormulas();
+  const shown = markdown(text);
+  await new Promise((done) => setTimeout(done));
+  const sources = (selector) => [...shown.querySelectorAll(selector)].map((each) => each.textContent);
+  return [sources(".math-drawn:has(> math) > .math-source"), sources(".math:not(.math-drawn)")];
+}
+
+/** True if a text that grows by these parts always shows the same as the whole text, with its formulas. */
+export async function grownFormulas(parts) {
+  await drawFormulas();
+  const shown = document.createElement("div");
+  const growing = new GrowingMarkdown(shown);
+  const whole = document.createElement("div");
+  for (const [index] of parts.entries()) {
+    const text = parts.slice(0, index + 1).join("");
+    growing.update(text);
+    whole.replaceChildren(markdown(text));
+    await new Promise((done) => setTimeout(done));
+    if (!shown.isEqualNode(whole)) return text;
+  }
+  return shown.querySelectorAll("math").length;
+}
+
+async function drawFormulas() {
+  drawFormulasWith((await import("/viewer/bundled/formulas.js")).drawFormula);
 }
 
 /** The lengths of beginnings of a text at which its closed part is not shown like the same part of the whole text. */

@@ -20,9 +20,9 @@ from ash_server.transfer.exporting.page_changes import PageChanges
 from ash_server.viewer import BUNDLED_STYLE, Viewer, bundled_script, viewer
 from ash_shared.model.session import Session
 
-ENTRY = "exported-page.js"
+ENTRY, ENTRY_WITH_FORMULAS = "exported-page.js", "exported-formulas-page.js"
 
-_PLACEHOLDERS = re.compile(r"\$events|\$summary|\$changes")
+_PLACEHOLDERS = re.compile(r"\$events|\$summary|\$changes|\$script")
 _SEPARATOR = ",\n"
 _MAX_PAGE_EVENTS, _MAX_PAGE_BYTES = 500, 1024 * 1024
 _SCRIPT_ESCAPES = (("<", r"\u003c"), ("\u2028", r"\u2028"), ("\u2029", r"\u2029"))
@@ -33,19 +33,27 @@ class PageParts(NamedTuple):
 
     style: str
     script: str
+    script_with_formulas: str
     policy: str
-    """Content-Security-Policy that allows only this script and this style."""
+    """Content-Security-Policy that allows only these scripts and this style."""
     licences: str
 
 
 class ExportedPage(NamedTuple):
     """The page without its data: the events, separated by commas, go between `head` and `after_events`, the summary
-    between `after_events` and `after_summary`, and the changes before `end`."""
+    between `after_events` and `after_summary`, the changes before `after_changes`, and a script before `end`."""
 
     head: str
     after_events: str
     after_summary: str
+    after_changes: str
     end: str
+    script: str
+    script_with_formulas: str
+
+    def ending(self, *, has_formulas: bool) -> str:
+        """Return what follows the changes."""
+        return f"{self.after_changes}{self.script_with_formulas if has_formulas else self.script}{self.end}"
 
 
 def frame() -> PageParts:
@@ -54,19 +62,21 @@ def frame() -> PageParts:
 
 def build_page(session: Session) -> ExportedPage:
     current = viewer()
-    style, script, policy, licences = _frame(current)
+    frame = _frame(current)
     texts = {
-        "policy": escape(policy),
+        "policy": escape(frame.policy),
         "title": escape(f"{session.name} · Ash"),
         "icon": b64encode(current.assets["icon.svg"].content).decode(),
         "id": str(session.id),
-        "style": style,
+        "style": frame.style,
         "session": escape_script(session.model_dump_json()),
-        "script": script,
-        "licences": licences,
+        "licences": frame.licences,
     }
     parts = _PLACEHOLDERS.split(current.shells["exported"].template)
-    return ExportedPage(*(Template(part).substitute(texts) for part in parts))
+    filled = [Template(part).substitute(texts) for part in parts]
+    head, after_events, after_summary, after_changes, end = filled
+    scripts = frame.script, frame.script_with_formulas
+    return ExportedPage(head, after_events, after_summary, after_changes, end, *scripts)
 
 
 def escape_script(document: str) -> str:
@@ -91,7 +101,7 @@ async def write_html(store: Store, session: Session, *, redacts: bool = False) -
     yield (
         page.after_events + await _summary_json(store, session, redacts=redacts) + page.after_summary
     ).encode()
-    yield (await _changes_json(changes) + page.end).encode()
+    yield (await _changes_json(changes) + page.ending(has_formulas=changes.has_formulas)).encode()
 
 
 async def write_shared_html(
@@ -109,7 +119,7 @@ async def write_shared_html(
             yield (separator + await _join(selected, changes, redacts=redacts)).encode() if selected else b""
             separator = _SEPARATOR if selected else separator
     yield (page.after_events + "null" + page.after_summary).encode()
-    yield (await _changes_json(changes) + page.end).encode()
+    yield (await _changes_json(changes) + page.ending(has_formulas=changes.has_formulas)).encode()
 
 
 async def _join(events: Sequence[StoredEvent], changes: PageChanges, *, redacts: bool) -> str:
@@ -139,15 +149,17 @@ def join_events(events: Iterable[str]) -> str:
 
 @lru_cache(maxsize=1)
 def _frame(current: Viewer) -> PageParts:
-    script = bundled_script(current.assets, ENTRY).replace("\r", "")
+    script, with_formulas = (
+        bundled_script(current.assets, entry).replace("\r", "") for entry in (ENTRY, ENTRY_WITH_FORMULAS)
+    )
     style = current.assets[BUNDLED_STYLE].content.decode().replace("\r", "").replace("</", r"<\/")
     policy = (
-        f"default-src 'none'; script-src {_csp_hash(script)}; style-src {_csp_hash(style)}; img-src data:; "
-        "base-uri 'none'; form-action 'none'; object-src 'none'; "
+        f"default-src 'none'; script-src {_csp_hash(script)} {_csp_hash(with_formulas)}; "
+        f"style-src {_csp_hash(style)}; img-src data:; base-uri 'none'; form-action 'none'; object-src 'none'; "
         "require-trusted-types-for 'script'; trusted-types 'none'"
     )
     licences = "\n\n".join(f"{path}\n\n{text.strip()}" for path, text in current.licences.items())
-    return PageParts(style, script, policy, licences.replace("--", "- -"))
+    return PageParts(style, script, with_formulas, policy, licences.replace("--", "- -"))
 
 
 def _csp_hash(text: str) -> str:

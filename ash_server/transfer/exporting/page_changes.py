@@ -1,12 +1,13 @@
-"""The changed files and the last plan for the panel of a page without a server."""
+"""What a page without a server contains besides its events: the changed files and the last plan for its panel."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from ash_server.store.conversation.session_changes import MAX_CHARACTERS
 from ash_server.store.log.events import StoredEvent
+from ash_server.transfer.exporting.formulas import contains_formula, has_formula
 from ash_shared.model.session import Session
 from ash_shared.projections.changes import EVENT_TYPES, EditLog, may_change, to_session_changes
 from ash_shared.projections.plan import PlanLog, is_plan_tool
@@ -30,13 +31,18 @@ _decode_call = msgspec.json.Decoder(_CallEvent).decode
 class PageChanges:
     """Collects the changes and the last plan from the events of a page."""
 
+    has_formulas: bool
+    """True if the page needs the library for formulas."""
+
     def __init__(self, session: Session) -> None:
+        self.has_formulas = contains_formula(session.model_dump_json().encode())
         self._session = session
         self._edits = EditLog(session.copied_messages or 0)
         self._plan = PlanLog()
         self._is_too_large = False
 
-    def add(self, events: Iterable[StoredEvent]) -> None:
+    def add(self, events: Sequence[StoredEvent]) -> None:
+        self.has_formulas = self.has_formulas or any(map(has_formula, events))
         for stored in events:
             if stored.type in _TYPES and self._is_needed(stored):
                 event = msgspec.json.decode(stored.wire_bytes())

@@ -4,6 +4,7 @@ import { hasRightToLeft, markHidden, startsRightToLeft } from "./hidden-characte
 import { longText } from "./long-text.js";
 import { markAlerts } from "./markdown/alerts.js";
 import { backLink, referenceMark, useFootnotes } from "./markdown/footnotes.js";
+import { formula } from "./markdown/formulas.js";
 import { hasOpenDetails, useHtmlTags } from "./markdown/html-tags.js";
 import { useLinks, withLinks, wrapText } from "./markdown/links.js";
 import { hasOpenMath, useMath } from "./markdown/math.js";
@@ -45,8 +46,8 @@ const LEAVES = {
   code_inline: ({ content }, options) => [el("code", { dir: options.isRightToLeft && "ltr" }, ...markHidden(content))],
   code_block: ({ content }) => [code(content)],
   fence: ({ content, info }) => [code(content, languageOf(info))],
-  math_inline: ({ content }) => [math("span", content)],
-  math_block: ({ content }) => [math("div", content)],
+  math_inline: ({ content }) => [formula("span", content)],
+  math_block: ({ content }) => [formula("div", content)],
   footnote_reference: (token) => [referenceMark(token)],
   footnote_back: (token) => [" ", backLink(token)],
 };
@@ -205,9 +206,4 @@ function code(text, language) {
   const inner = el("code", { class: language && `language-${language}` }, ...markHidden(text));
   const box = el("pre", { class: "code", dir: "ltr", tabindex: "0", "data-language": language }, inner);
   return copyable(box, "code");
-}
-
-/** Mathematics as its source. */
-function math(tag, source) {
-  return el(tag, { class: "math", dir: "ltr" }, ...markHidden(source));
 }

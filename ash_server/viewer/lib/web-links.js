@@ -10,6 +10,9 @@ const ADDRESS = /\bhttps?:\/\/[^\s<>"'`|\\^{}\0-\x1f\x7f\u061c\u200e\u200f\u202a
 const HOST_LIKE = /(?:[\p{L}\p{N}_-]+[.\u3002\uff0e\uff61])+[\p{L}\p{N}-]{2,}|(?<=https?:\/\/)[^\s/]+/giu;
 const MARKS_AFTER = new Set(".,;:!?*~…");
 const PAIRS = { ")": "(", "]": "[" };
+/** Last parts of file names that are no top-level domains, and those that are. */
+const FILE_SUFFIX = /\.(?:c?[jt]sx?|m[jt]s|json[lc5]?|ya?ml|toml|html?|s?css|cpp|hpp|java|kt|rb|php|sql|txt|csv|svg|png|jpe?g|gif|pdf|ipynb|lock|xml|ini|cfg|conf|env|log|tar|gz|whl|exe|dll|vue|rst|tex|proto)$/i;
+const FILE_OR_DOMAIN = /\.(?:cc|md|ml|pl|ps|py|rs|sh|so)$/i;
 const DIRECTION_MARKS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/;
 
 /** Attributes of links to other sites. */
@@ -93,6 +96,36 @@ function isHonest(name, href) {
 
 function hostOf(address) {
   return new URL(address).hostname.replace(/^www\./, "");
+}
+
+/**
+ * The host of a web or mail address if a text names another one, or is too long to be compared; otherwise undefined. The
+ * names of files are no hosts.
+ *
+ * @param {string} text
+ * @param {string} href
+ */
+export function hostBehind(text, href) {
+  const { protocol, host, pathname, username } = new URL(href);
+  const target = protocol === "mailto:" ? pathname.slice(pathname.lastIndexOf("@") + 1) : host;
+  if (text.length > MAX_COMPARED_LENGTH) return webAddress(text) === href && !username ? undefined : target;
+  const words = text.normalize("NFKC").replace(/\p{Cf}/gu, "").split(/\s+/);
+  const hosts = words.flatMap((word) => namedHosts(word, pathname)).map((name) => `http://${name}`);
+  const shown = URL.canParse(`http://${target}`) ? hostOf(`http://${target}`) : target;
+  return hosts.some((name) => URL.canParse(name) && hostOf(name) !== shown) ? target : undefined;
+}
+
+/** The hosts that a word seems to name, also as the name of a user before the host, but not in a path. */
+function namedHosts(word, pathname) {
+  const [, scheme, authority] = word.match(/^[^\p{L}\p{N}]*(?:([a-z][a-z0-9+.-]*):\/\/)?([^/?#\\]*)/iu) ?? [];
+  if (scheme) return authority.split("@").map((part) => part.replace(/[^\p{L}\p{N}\]]+$/u, ""));
+  return (authority.match(HOST_LIKE) ?? []).filter((name) => !isFile(name, pathname));
+}
+
+/** True for the name of a file, and for a number such as 3.11. */
+function isFile(name, pathname) {
+  if (FILE_SUFFIX.test(name) || /\.\d+$/.test(name)) return true;
+  return FILE_OR_DOMAIN.test(name) && pathname.endsWith(`/${name}`);
 }
 
 function shownTarget(href) {

@@ -1,8 +1,8 @@
 /** Links and images of Markdown: only web and mail addresses become links, and nothing is fetched. */
-import { OUTSIDE } from "../web-links.js";
+import { OUTSIDE, hostBehind } from "../web-links.js";
 
 const LONG_WORD_AT_START = /^\S{1001}/; // such words are not searched for bare links
-const MAX_ADDRESS_LENGTH = 200;
+const MAX_ADDRESS_LENGTH = 256; // a host has 253 characters at most
 const SCHEMES = new Set(["http:", "https:", "mailto:"]);
 /** The end of a mail address; not versions (`pkg@1.2.3`) and densities (`icon@2x.png`). */
 const MAIL_HOST = /@(?!\d+x\.)[\p{L}\p{N}.-]+\.\p{L}{2,}$/u;
@@ -63,8 +63,9 @@ function linkEndTokens(token, linkTokens, Token) {
   const [opening, ...inside] = linkTokens;
   const { address, isDead } = opening.meta;
   token.tag = opening.tag;
-  const isAddressShown = inside.map(({ content }) => content).join("") === address;
-  return isDead && !isAddressShown ? [token, ...suffixTokens("link-address", `(${address})`, Token)] : [token];
+  const text = inside.filter(({ meta }) => !meta?.isSuffix).map(({ content }) => content).join("");
+  const target = isDead ? text !== address && address : hostBehind(text, opening.attrGet("href"));
+  return target ? [token, ...suffixTokens("link-address", `(${target})`, Token)] : [token];
 }
 
 /** A link to an image, which is never fetched; inside another link, only its text. */
@@ -85,7 +86,8 @@ function imageTokens(token, isInLink, Token, md) {
 function suffixTokens(name, content, Token) {
   const isLong = content.length > MAX_ADDRESS_LENGTH;
   const shown = isLong ? `${content.slice(0, MAX_ADDRESS_LENGTH)}… ${content.length} characters)` : content;
-  return [textToken(" ", Token), ...wrapText("span", [["class", name]], shown, Token)];
+  const tokens = [textToken(" ", Token), ...wrapText("span", [["class", name]], shown, Token)];
+  return tokens.map((token) => Object.assign(token, { meta: { isSuffix: true } }));
 }
 
 /** A text in an element. */

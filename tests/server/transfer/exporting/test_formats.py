@@ -426,13 +426,25 @@ async def test_html_page_is_self_contained(
     directives = dict(directive.split(" ", 1) for directive in page.policy.split("; "))
     assert directives == {
         "default-src": "'none'",
-        "script-src": hashed(page.texts["script"]),
+        "script-src": f"{hashed(page.texts['script'])} {hashed(frame().script_with_formulas)}",
         "style-src": hashed(page.texts["style"]),
         "img-src": "data:",
         **dict.fromkeys(("base-uri", "form-action", "object-src"), "'none'"),
         "require-trusted-types-for": "'script'",
         "trusted-types": "'none'",
     }
+
+
+async def test_html_page_with_formulas_contains_their_library(
+    store: Store, connection: AsyncConnection, stored: Session
+) -> None:
+    await append_events(
+        connection, stored.id, [{"id": "f", "type": "user_message", "payload": {"text": "$x_1$"}}]
+    )
+
+    page = Parsed("".join(await page_of(store, stored)))
+
+    assert page.texts["script"] == frame().script_with_formulas
 
 
 async def test_html_page_contains_the_licences(store: Store, stored: Session) -> None:
