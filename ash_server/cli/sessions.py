@@ -28,7 +28,7 @@ from ash_server.cli.common.page_options import page_limit_option
 from ash_server.cli.common.read_store import ReadStore, StoreToRead, reads_store
 from ash_server.store import Store
 from ash_server.store.lists.session_lists import SessionSort
-from ash_shared.model.session import Session, SessionPage, active_at, transcript_name
+from ash_shared.model.session import PROMPTS_OF, Session, SessionPage, active_at, transcript_name
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -257,5 +257,5 @@ def _display_name(session: Session) -> str:
     if session.title is None:
         return transcript_name(name) if is_path else name
     title = shorten(session.title, _MAX_TITLE_LENGTH, placeholder=" …")
-    shows_both = name and name != title and not is_path
+    shows_both = name and name != title and not is_path and session.source not in PROMPTS_OF.values()
     return f"{name} · {title}" if shows_both else title

@@ -785,3 +785,52 @@ def unmarked(text: str) -> str:
 
 def one_line(text: str) -> str:
     return re.sub(r"[\s\ufeff]+", " ", text).strip()
+
+
+async def test_a_transcript_replaces_a_session_of_prompts(page: Page, store: Store) -> None:
+    name = str(uuid4())
+    prompts = await store.make(f"Prompts {name}", source="claude_history", externalId=name)
+    await open_list(page, str(store.client.base_url.copy_with(path="/", params={"source": "claude_history"})))
+    row = page.locator(".session-row", has_text=name)
+    await expect(row.locator(".relation")).to_have_text("prompts only")
+    await expect(row.locator(".session-source")).to_have_text("Claude")
+
+    transcript = await store.make(None, {**user("Go on.", TODAY), "sessionId": name}, source="claude")
+    await expect(row).to_have_count(0)
+    await page.goto(str(store.client.base_url.join(f"/sessions/{prompts}")))
+
+    await expect(page.locator(".session-facts")).to_contain_text("prompts only")
+    await page.get_by_role("link", name="Open the transcript").click()
+    await expect(page).to_have_url(re.compile(f"/sessions/{transcript}"))
+    await expect(page.locator(".session-replacement")).to_be_hidden()
+
+
+async def test_warns_of_transcripts_that_are_not_stored(page: Page, store: Store) -> None:
+    counts = {
+        "agent": "claude",
+        "name": "Claude Code",
+        "expiring": 12,
+        "keptDays": 30,
+        "lost": 3,
+        "newPrompts": 1,
+    }
+
+    async def answer(route: Route) -> None:
+        await route.fulfill(json={"days": 7, "agents": [counts]})
+
+    await page.route("**/api/transcripts/unstored", answer)
+    await open_list(page, store.address)
+    notice = page.get_by_role("complementary", name="Transcripts that are not stored")
+
+    await expect(notice.locator("p")).to_have_text(
+        "Within 7 days, Claude Code deletes 12 transcripts that are not stored. "
+        "Claude Code has deleted 1 transcript; only the prompts can still be stored. Run ash import --all."
+    )
+    await notice.get_by_role("button", name="Hide").click()
+    await expect(notice).to_be_hidden()
+    async with page.expect_response("**/api/transcripts/unstored"):
+        await page.reload()
+    await expect(notice).to_be_hidden()
+    counts["expiring"] = 13
+    await page.reload()
+    await expect(notice).to_contain_text("13 transcripts")

@@ -33,16 +33,22 @@ const NAMES = {
   vtcode: "VT Code",
 };
 
-/** Sources of sessions without answers: their transcripts were deleted before they were stored. */
-const PROMPTS_ONLY = new Set(["claude_history"]);
+/** Sources of sessions of prompts alone, with the source of their transcripts, which were deleted. */
+const PROMPTS_OF = { claude_history: "claude" };
 
 export function hasPromptsOnly({ source }) {
-  return PROMPTS_ONLY.has(source);
+  return Object.hasOwn(PROMPTS_OF, source);
 }
 
 /** The agent that wrote a session, or the session of a search result: the first one of its format, unless named. */
 export function agentOf({ source, agent, metadata }) {
   return agent ?? (typeof metadata?.agent === "string" ? metadata.agent : source);
+}
+
+/** The name of the agent that wrote a session. */
+export function agentName(session) {
+  const agent = agentOf(session);
+  return sourceName(hasPromptsOnly(session) ? (PROMPTS_OF[agent] ?? agent) : agent);
 }
 
 export function sourceName(source) {

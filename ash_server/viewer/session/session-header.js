@@ -6,7 +6,7 @@ import { markHidden, nameHidden } from "../lib/hidden-characters.js";
 import { formatCacheUsage, formatNumber, formatShort, pluralize } from "../lib/number-format.js";
 import { markdown } from "../lib/markdown.js";
 import { placeFacts } from "../lib/session-facts.js";
-import { agentOf, hasPromptsOnly, sourceName } from "../lib/source-names.js";
+import { agentName, agentOf, hasPromptsOnly } from "../lib/source-names.js";
 import { momentText, rangeText } from "../lib/time-format.js";
 import { isBeginningOf, oneLine, stripMarkdown, transcriptName } from "../lib/title-text.js";
 import { changedFilesText } from "./changes.js";
@@ -143,7 +143,7 @@ function source(session) {
   const agent = agentOf(session);
   const version = typeof metadata?.cliVersion === "string" && ` ${metadata.cliVersion}`;
   const dot = el("span", { class: "source-dot", "data-source": agent });
-  return el("span", { class: "fact", title: externalId }, dot, sourceName(agent), version);
+  return el("span", { class: "fact", title: externalId }, dot, agentName(session), version);
 }
 
 function span({ firstAt, lastAt, fileModifiedAt, createdAt }) {

@@ -4,7 +4,7 @@ import { costHint, costText, subagentsText } from "../lib/cost-text.js";
 import { markHidden } from "../lib/hidden-characters.js";
 import { formatCents, formatNumber, formatShort, pluralize } from "../lib/number-format.js";
 import { sessionAddress } from "../session/permalinks.js";
-import { agentOf, hasPromptsOnly, sourceName } from "../lib/source-names.js";
+import { agentName, hasPromptsOnly } from "../lib/source-names.js";
 import { isolated, placeFacts } from "../lib/session-facts.js";
 import { clockTime, dayKey, momentTime } from "../lib/time-format.js";
 import { isBeginningOf, oneLine, stripMarkdown, transcriptName } from "../lib/title-text.js";
@@ -35,7 +35,7 @@ export function rowLink(session, { day, isLive, isSubagent, hasMachine, hasPerso
       "span",
       { class: "session-facts" },
       ...spaced(
-        el("span", { class: "session-source" }, sourceName(agentOf(session))),
+        el("span", { class: "session-source" }, agentName(session)),
         isSubagent && el("span", { class: "fact relation" }, "subagent"),
         hasPromptsOnly(session) && el("span", { class: "fact relation" }, "prompts only"),
         counted(eventCount, "event"),

@@ -7,12 +7,12 @@ const HIDDEN_KEY = "ash-hidden-notice";
 
 /** One sentence for each agent and problem. @returns {string[]} */
 export function unstoredTexts({ days, agents }) {
-  return agents.flatMap(({ name, expiring, lost, newPrompts }) =>
+  return agents.flatMap(({ name, expiring, newPrompts }) =>
     [
       expiring > 0 &&
-        `${name} deletes ${pluralize(expiring, "transcript")} that ${isOrAre(expiring)} not stored within ${pluralize(days, "day")}.`,
+        `Within ${pluralize(days, "day")}, ${name} deletes ${pluralize(expiring, "transcript")} that ${isOrAre(expiring)} not stored.`,
       newPrompts > 0 &&
-        `${name} has deleted ${pluralize(lost, "transcript")}; the prompts of ${newPrompts} ${isOrAre(newPrompts)} not stored.`,
+        `${name} has deleted ${pluralize(newPrompts, "transcript")}; only the prompts can still be stored.`,
     ].filter((text) => typeof text === "string"),
   );
 }
@@ -40,7 +40,7 @@ export class UnstoredNotice {
   show(unstored) {
     this.shown = unstoredTexts(unstored).join(" ");
     this.element.hidden = !this.shown || this.shown === sessionStorage.getItem(HIDDEN_KEY);
-    this.text.replaceChildren(this.shown, " Run ", el("code", {}, "ash import --all"), " to store them.");
+    this.text.replaceChildren(this.shown, " Run ", el("code", {}, "ash import --all"), ".");
   }
 
   hide() {

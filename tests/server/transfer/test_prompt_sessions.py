@@ -16,7 +16,7 @@ from ash_server.cli.import_.files import ImportReport, import_discovered, import
 from ash_server.cli.import_.options import ImportOptions
 from ash_server.cli.push.files import PushOptions, push_paths
 from ash_server.live.session_feed import SessionFeed
-from ash_server.live.transcript_check import find_unstored
+from ash_server.live.transcript_check import list_unstored, scan_home
 from ash_server.settings import Settings
 from ash_server.store.sessions import session_id_for
 from ash_server.transfer.exporting.jsonl import export_messages
@@ -286,11 +286,11 @@ async def test_counts_what_was_lost_and_what_is_not_stored(store: Store, claude_
     expiring = time.time() - 25 * 24 * 3600
     for path in (claude_home / "projects").rglob("*.jsonl"):
         os.utime(path, (expiring, expiring))
-    found = [await find_unstored(store)]
+    found = [await list_unstored(store, await scan_home())]
     await import_paths(store, [claude_home / "projects"], ImportOptions())
-    found.append(await find_unstored(store))
+    found.append(await list_unstored(store, await scan_home()))
     await import_all(store)
-    found.append(await find_unstored(store))
+    found.append(await list_unstored(store, await scan_home()))
 
     assert found == [claude(expiring=1, lost=2, new_prompts=2), claude(expiring=0, lost=2, new_prompts=2), []]
 
