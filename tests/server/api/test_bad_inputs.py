@@ -10,10 +10,11 @@ import pytest
 from httpx2 import AsyncClient
 
 from ash_server.api.sessions.projections import PROJECTIONS
-from ash_server.app import create_app, openapi_json
+from ash_server.app import create_app
 from ash_server.settings import Settings
 from ash_shared.model.events import read_event
 from ash_shared.parsing.parse import parse_message_content
+from tests.openapi_document import DOCUMENT
 from tests.server.api.conftest import SHARED, Access
 from tests.server.app_client import app_client
 
@@ -729,7 +730,7 @@ class TestLimits:
 
 OPERATIONS_WITHOUT_BODY = [
     (method, path)
-    for path, operations in json.loads(openapi_json())["paths"].items()
+    for path, operations in DOCUMENT["paths"].items()
     for method, operation in operations.items()
     if "requestBody" not in operation
 ]

@@ -19,7 +19,7 @@ from websockets.sync.client import connect as connect_websocket
 
 from ash_client import ApiError, AsyncAshClient
 from ash_server.api.http.guards.rate_limit import RateLimit
-from ash_server.app import create_app, openapi_json
+from ash_server.app import create_app
 from ash_server.errors import KeyRequired, RateLimited
 from ash_server.keys import ring
 from ash_server.keys.digests import new_key_text
@@ -28,13 +28,14 @@ from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_server.store.access.keys import SCOPES, KeyScope
 from ash_server.store.log.subscriptions import IDLE_SECONDS, Hub
+from tests.openapi_document import DOCUMENT
 from tests.server.api.conftest import SECRET, bearer, create_key, served
 from tests.server.app_client import BASE, app_client
 from tests.waiting import TIMEOUT, until
 
 OPERATIONS = [
     (method.upper(), path, operation)
-    for path, operations in json.loads(openapi_json())["paths"].items()
+    for path, operations in DOCUMENT["paths"].items()
     for method, operation in operations.items()
 ]
 PUBLIC = {("GET", "/health/live"), ("GET", "/health/ready")}

@@ -10,10 +10,11 @@ from uuid import uuid4
 import pytest
 from httpx2 import AsyncClient
 
-from ash_server.app import create_app, openapi_json
+from ash_server.app import create_app
 from ash_server.history_tools import _TOOLS
 from ash_server.settings import Settings
 from ash_server.store import Store
+from tests.openapi_document import DOCUMENT
 from tests.server.api.conftest import SECRET, bearer, create_key
 from tests.server.app_client import app_client
 from tests.waiting import until
@@ -118,10 +119,9 @@ TOOLS = {
 
 
 def test_each_parameter_of_a_read_has_a_decision() -> None:
-    document = json.loads(openapi_json())
     parameters = {
         operation["operationId"]: {each["name"] for each in operation.get("parameters", ())} - OF_ALL
-        for operations in document["paths"].values()
+        for operations in DOCUMENT["paths"].values()
         for method, operation in operations.items()
         if method == "get"
     }
@@ -132,7 +132,7 @@ def test_each_parameter_of_a_read_has_a_decision() -> None:
 
 
 def test_undocumented_routes_compare_only_the_reference_of_a_session() -> None:
-    documented = set(json.loads(openapi_json())["paths"])
+    documented = set(DOCUMENT["paths"])
     app = create_app(Settings(), database_url="postgresql://")
     names = {
         (route.path_format, *sorted(route.path_parameters))

@@ -15,12 +15,13 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.sync.client import connect
 
-from ash_server.app import create_app, openapi_json
+from ash_server.app import create_app
 from ash_server.history_tools import _TOOLS
 from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_server.store.access.keys import SCOPES
 from tests.conftest import at_database, new_database
+from tests.openapi_document import DOCUMENT
 from tests.server.api.conftest import SECRET, bearer, create_key
 from tests.server.cli.test_cli_serve import running
 from tests.waiting import TIMEOUT
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.slow
 CANARY = "canary-4b7e"
 OPERATIONS = [
     (method.upper(), path, operation)
-    for path, operations in json.loads(openapi_json())["paths"].items()
+    for path, operations in DOCUMENT["paths"].items()
     for method, operation in operations.items()
 ]
 PATHS = [route.path_format for route in create_app(Settings(), database_url="postgresql://").routes]

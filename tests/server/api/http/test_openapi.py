@@ -20,9 +20,9 @@ from ash_server.settings import Settings
 from ash_shared.model.content import MessageContent
 from ash_shared.model.events import EVENT_TYPES, KnownEvent, read_event
 from ash_shared.model.message import Message
+from tests.openapi_document import DOCUMENT
 
 FOLDER = Path(__file__).parents[4] / "openapi"
-DOCUMENT: dict[str, Any] = json.loads(openapi_json())
 SCHEMAS = DOCUMENT["components"]["schemas"]
 OPERATIONS = {
     operation["operationId"]: operation
@@ -61,7 +61,7 @@ def test_document_is_deterministic() -> None:
         check=True,
     )
 
-    assert process.stdout.decode() == openapi_json()
+    assert process.stdout == (FOLDER / "openapi.json").read_bytes()
 
 
 async def test_document_is_served(client: AsyncClient) -> None:
