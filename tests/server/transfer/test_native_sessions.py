@@ -201,34 +201,38 @@ def test_is_the_same_text_each_time(agent: str) -> None:
     assert first == second
 
 
-@pytest.mark.parametrize("agent", WRITERS)
-def test_session_of_each_format_is_read_back(agent: str, tmp_path: Path) -> None:
+def test_session_of_each_format_is_read_back(tmp_path: Path) -> None:
     """Reads the first sample of each format with a conversation."""
     if not sample_folders():
         pytest.skip("no ../shared/corpus next to the repository")
-    firsts = filter(None, map(_first_conversation, sample_folders()))
+    conversations = filter(None, map(_first_conversation, sample_folders()))
 
-    assert [path for path in firsts if _differs(agent, path, tmp_path)] == []
+    assert [each for path, carried in conversations for each in _differences(path, carried, tmp_path)] == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("agent", WRITERS)
-def test_session_of_each_file_is_read_back(agent: str, tmp_path: Path) -> None:
+def test_session_of_each_file_is_read_back(tmp_path: Path) -> None:
     if not sample_folders():
         pytest.skip("no ../shared/corpus next to the repository")
     paths = [path for folder in sample_folders() for path in _samples(folder)]
 
-    assert [path for path in paths if _differs(agent, path, tmp_path)] == []
+    assert [each for path in paths for each in _differences(path, carry(read(path)), tmp_path)] == []
 
 
 def _samples(folder: Path) -> list[Path]:
     return [path for path in sorted(folder.rglob("*")) if path.suffix in (".json", ".jsonl")]
 
 
-def _first_conversation(folder: Path) -> Path | None:
-    return next((path for path in _samples(folder)[:3] if len(carry(read(path)).items) > 1), None)
+def _first_conversation(folder: Path) -> tuple[Path, Carried] | None:
+    samples = ((path, carry(read(path))) for path in _samples(folder)[:3])
+    return next((sample for sample in samples if len(sample[1].items) > 1), None)
 
 
-def _differs(agent: str, path: Path, folder: Path) -> bool:
-    carried = carry(read(path))
-    return bool(carried.items) and lines(carry(written(agent, carried, folder)).items) != lines(carried.items)
+def _differences(path: Path, carried: Carried, folder: Path) -> list[tuple[str, Path]]:
+    """Return the agents that would read another conversation, each with the path."""
+    expected = lines(carried.items)
+    return [
+        (agent, path)
+        for agent in WRITERS
+        if carried.items and lines(carry(written(agent, carried, folder)).items) != expected
+    ]
