@@ -106,10 +106,12 @@ def show() -> int:
     """Show which hooks are installed."""
     for agent in AGENTS.values():
         path = agent.path()
-        text = _read(path)
-        with _naming(path):
-            commands = agent.form.commands(text)
         click.echo(f"{agent.title}  {visible(str(path))}")
+        try:
+            commands = agent.form.commands(_read(path))
+        except SettingsFileInvalid as error:
+            click.echo(f"  {visible(error.detail)}")
+            continue
         lines = [f"{event}: {visible(command)}" for event, command in commands.items()]
         click.echo("\n".join(f"  {line}" for line in lines or ["no hooks of Ash"]))
     click.echo(f"Log  {_home() / LOG}")

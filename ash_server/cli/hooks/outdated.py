@@ -16,7 +16,7 @@ def outdated_hooks() -> Iterator[str]:
     """Yield a sentence for each agent with hooks that do not work as this version installs them."""
     for name, agent in AGENTS.items():
         try:
-            text = agent.path().read_text()
+            text = agent.path().read_text("utf-8")
             words = [words_of(line) for line in agent.form.commands(text).values()]
         except (OSError, ValueError, SettingsFileInvalid):
             continue  # `ash hooks show` explains
@@ -28,7 +28,7 @@ def outdated_plugins(version: str) -> Iterator[str]:
     """Yield a sentence if Claude Code has the plugin of another version."""
     folder = Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude").expanduser()
     try:
-        plugins = json.loads((folder / "plugins" / "installed_plugins.json").read_text())["plugins"]
+        plugins = json.loads((folder / "plugins" / "installed_plugins.json").read_text("utf-8"))["plugins"]
         installed = {plugin: entries for plugin, entries in plugins.items() if plugin.startswith(_PLUGIN)}
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return

@@ -23,6 +23,7 @@ from tests.waiting import TIMEOUT, until
 
 __all__ = ["server"]
 
+PAGE = Path(__file__).parents[3] / "docs/hooks.md"
 GEMINI_CHAT = f".gemini/tmp/0a0a/chats/session-2026-03-04T11-00-{GEMINI[:8]}.jsonl"
 CURSOR_CHAT = f".cursor/projects/work-shop/agent-transcripts/{CURSOR}"
 OPENCODE = ".local/share/opencode/opencode.db"
@@ -109,6 +110,19 @@ def test_remove_leaves_the_file_as_it_was(laptop: Laptop, agent: str, *, changes
     assert laptop.hooks("remove", agent, "--yes").stderr.endswith("has no hooks of Ash\n")
 
 
+@pytest.mark.parametrize("agent", FILES)
+def test_remove_needs_no_record(laptop: Laptop, agent: str) -> None:
+    text, _ = FILES[agent]
+    path = laptop.settings(agent)
+    if text is not None:
+        write(path, text)
+    laptop.hooks("install", agent, "--yes")
+    (laptop.home / ".ash" / f"hooks-{agent}.json").unlink()
+
+    assert laptop.hooks("remove", agent, "--yes").returncode == 0
+    assert (path.read_text() if path.exists() else None) == text
+
+
 @pytest.mark.parametrize(
     ("agent", "text", "reason"),
     [
@@ -128,6 +142,37 @@ def test_refuses_files_that_it_does_not_understand(
 
     assert (ran.returncode, path.read_text()) == (1, text)
     assert f"{path}: {reason}" in ran.stderr.replace("\n", " ")
+
+
+def test_show_names_files_that_it_does_not_understand(laptop: Laptop) -> None:
+    write(laptop.settings("gemini_cli"), "// dark\n{}")
+    write(laptop.settings("opencode"), "export default {}")
+    shown = laptop.hooks("show")
+
+    lines = shown.stdout.splitlines()
+    assert shown.returncode == 0
+    assert lines[lines.index(f"Gemini CLI  {laptop.settings('gemini_cli')}") + 1].startswith(
+        "  it is not valid JSON"
+    )
+    assert (
+        lines[lines.index(f"OpenCode  {laptop.settings('opencode')}") + 1] == "  it is not the plugin of Ash"
+    )
+    assert lines.count("  no hooks of Ash") == len(AGENTS) - 2
+
+
+def test_page_lists_the_agents() -> None:
+    rows = [line.split("|")[1:-1] for line in PAGE.read_text().splitlines() if line.startswith("| ")][1:]
+    listed = {name.strip().strip("`"): (title.strip(), file) for title, name, file, _ in rows}
+
+    assert [*listed] == [*AGENTS]
+    for name, agent in AGENTS.items():
+        title, file = listed[name]
+        path = "/".join(filter(None, ("~", agent.folder, agent.file)))
+        assert (title, path in file, agent.variable is None or agent.variable in file) == (
+            agent.title,
+            True,
+            True,
+        )
 
 
 class Call(NamedTuple):

@@ -46,6 +46,8 @@ def test_shows_the_installation(ash: Ash, database_url: str, tmp_path: Path) -> 
 
 
 def test_reports_an_outdated_schema(ash: Ash, database_url: str) -> None:
+    """Commands refuse a store of a newer version, too."""
+
     def shown_at(revision: str) -> tuple[int, str]:
         with psycopg.connect(database_url, autocommit=True) as conn:
             conn.execute("UPDATE alembic_version SET version_num = %s", [revision])
@@ -56,6 +58,9 @@ def test_reports_an_outdated_schema(ash: Ash, database_url: str) -> None:
         (1, f"! the schema of the store is 0001, this version needs {REVISION}: run `ash db upgrade`"),
         (1, "! a newer version has migrated the store to schema 9999: update this installation"),
     ]
+    refused = ash("sessions")
+    assert (refused.code, refused.out) == (1, "")
+    assert f"the database has schema 9999, this Ash needs {REVISION}" in " ".join(refused.err.split())
 
 
 OLD = "/gone/ash hooks run claude --url http://a || true"
