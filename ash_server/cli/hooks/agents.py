@@ -23,7 +23,7 @@ class HookedCLI(NamedTuple):
     """Fields of each entry besides its command."""
     form: HooksMember | OpenCodePlugin = HooksMember()
     output: str = ""
-    """What the CLI expects on standard output."""
+    """The text that the CLI expects on standard output."""
     sessions: tuple[str, ...] = ()
     """Patterns of the files of a session, relative to the home of its transcripts, for input that names none."""
     rest_seconds: float = 1.0

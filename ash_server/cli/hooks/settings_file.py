@@ -1,4 +1,4 @@
-"""Edits of a settings file as text: only the value of one member changes, every other byte stays."""
+"""Edits of a settings file as text: only one member changes, every other byte stays."""
 
 import json
 import re

@@ -278,6 +278,8 @@ async def test_hooks_store_the_session_of_each_agent(
 ) -> None:
     home = write_agent_home(tmp_path / "a home")
     write_database(home / OPENCODE)
+    late = home / TRANSCRIPTS["antigravity"][0]  # it is written after the hook has begun
+    late.rename(home / "transcript")
     key = await create_key(store, "laptop", "red", "read", "write") if pushes else ""
     laptop = Laptop(home, server, key) if pushes else Laptop(home, database_url=database_url)
     ran = {}
@@ -285,6 +287,7 @@ async def test_hooks_store_the_session_of_each_agent(
         assert laptop.hooks("install", agent, "--yes").returncode == 0
         commands = AGENTS[agent].form.commands(laptop.settings(agent).read_text())
         ran[agent] = laptop.run_command(commands[call.event], call.document)
+    (home / "transcript").rename(late)
     laptop.hooks("install", "opencode", "--yes")
     idle = {"type": "session.idle", "properties": {"sessionID": PARENT}}
     plugin = run_plugin(laptop, idle, {"type": "session.created", "properties": {"info": {}}}, version=1)
