@@ -32,7 +32,7 @@ _EXTRAS = {"otel": "opentelemetry.sdk"}
 @json_option
 @local_only("run this command on that machine")
 def command(as_json: bool) -> int:
-    """Show the version, the paths and the store of this installation, and warn of outdated parts.
+    """Show the version, the paths and the store, and warn of outdated parts.
 
     These are a store, hooks or a plugin of another version, and prices older than 90 days. The exit code is then 1. It
     uses no network. `ash doctor` checks the database.
