@@ -22,9 +22,10 @@ from ash_server.store.sessions import session_id_for
 from ash_server.transfer.exporting.jsonl import export_messages
 from ash_server.transfer.importing.prompt_history import list_sessions
 from ash_shared.model.reports.unstored import UnstoredOfAgent
-from tests.server.api.conftest import create_key, served
+from tests.server.api.conftest import SECRET, bearer, create_key, served
 from tests.server.api.test_mcp import connected, read
 from tests.server.cli.test_cli import ran_here
+from tests.waiting import until
 
 START = 1_790_000_000_000
 LOST, SWEPT, KEPT = (f"{digit * 8}-0a53-4d0e-8f3f-3f1c1d2e4a5b" for digit in "abc")
@@ -289,10 +290,53 @@ async def test_counts_what_was_lost_and_what_is_not_stored(store: Store, claude_
     found = [await list_unstored(store, await scan_home())]
     await import_paths(store, [claude_home / "projects"], ImportOptions())
     found.append(await list_unstored(store, await scan_home()))
+    for path in (claude_home / "projects").rglob("*.jsonl"):
+        path.unlink()
+    found.append(await list_unstored(store, await scan_home()))
     await import_all(store)
     found.append(await list_unstored(store, await scan_home()))
 
-    assert found == [claude(expiring=1, lost=2, new_prompts=2), claude(expiring=0, lost=2, new_prompts=2), []]
+    assert found == [
+        claude(expiring=1, lost=2, new_prompts=2),
+        *[claude(expiring=0, lost=2, new_prompts=2)] * 2,
+        [],
+    ]
+
+
+async def test_a_server_of_one_user_counts_what_is_not_stored(
+    store: Store, claude_home: Path, database_url: str
+) -> None:
+    async def agents(*, checks_home: bool, key: str | None = None) -> list[str]:
+        app = create_app(Settings(secret=SECRET), database_url=database_url, checks_home=checks_home)
+        with served(app) as url:
+            if checks_home:
+                await until(lambda: app.state.transcript_check.agents)
+            async with httpx2.AsyncClient(base_url=url, headers=bearer(key) if key else {}) as http:
+                answer = (await http.get("/api/transcripts/unstored")).raise_for_status().json()
+        return [each["agent"] for each in answer["agents"]]
+
+    without_keys = [await agents(checks_home=checks) for checks in (True, False)]
+    reader = await create_key(store, "reader", "default", "read")
+    owner = await create_key(store, "owner", "default", "read", "admin")
+    with_keys = [await agents(checks_home=True, key=key) for key in (reader, owner)]
+
+    assert (without_keys, with_keys) == ([["claude"], []], [[], ["claude"]])
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, True),
+        ({"host": "0.0.0.0"}, False),
+        ({"public_url": "https://ash.example.com"}, False),
+        ({"database_url": "postgresql://db"}, False),
+        ({"tenant": "red"}, False),
+    ],
+)
+def test_only_an_embedded_store_on_a_loopback_address_is_of_one_user(
+    fields: dict[str, Any], expected: bool
+) -> None:
+    assert Settings(**fields).is_of_one_user is expected
 
 
 OTHER_HISTORIES = {

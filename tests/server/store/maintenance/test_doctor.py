@@ -1,6 +1,8 @@
 """The findings of `ash doctor` about a database, and their remedies."""
 
 import json
+import os
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -151,3 +153,28 @@ def test_new_store_has_no_findings(tmp_path: Path) -> None:
     shown = ran_here(["doctor"], environment, tmp_path)
 
     assert (shown.code, shown.err, shown.out.splitlines()[-1]) == (0, "", "no findings")
+
+
+@pytest.mark.slow
+def test_finds_transcripts_that_an_agent_deletes_soon(tmp_path: Path, database_url: str) -> None:
+    environment = {"HOME": str(tmp_path), "ASH_HOME": str(tmp_path / "home")}
+    claude = tmp_path / ".claude"
+    transcript = claude / "projects/-w/kept.jsonl"
+    transcript.parent.mkdir(parents=True)
+    transcript.write_text('{"type": "user", "sessionId": "kept", "message": {"content": "Go"}}\n')
+    os.utime(transcript, times=(time.time() - 25 * 24 * 3600,) * 2)
+    (claude / "history.jsonl").write_text('{"display": "Go", "pastedContents": {}, "sessionId": "lost"}\n')
+    ran_here(["db", "upgrade"], environment, tmp_path)
+
+    def findings(**variables: str) -> tuple[list[str], list[str]]:
+        document = json.loads(ran_here(["doctor", "--json"], {**environment, **variables}, tmp_path).out)
+        codes = [each["code"] for each in document["findings"] if each["code"] != "setting"]
+        return codes, document["lostTranscripts"]
+
+    new, elsewhere = findings(), findings(ASH_DATABASE_URL=database_url)
+    ran_here(["import", "--all"], environment, tmp_path)
+
+    assert new == (["expiring_transcripts", "new_prompts"], [])
+    assert elsewhere == ([], [])
+    lost = "Claude Code has deleted the transcripts of 1 session that were not imported"
+    assert findings() == ([], [lost])
