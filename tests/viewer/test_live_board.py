@@ -112,7 +112,7 @@ async def test_page_of_a_missing_session_does_not_reload_forever(
     """The list has a session that has no page: a proxy answers, or another server is behind."""
     address = f"{client.base_url}/sessions/{uuid4()}"
     loads = list[str]()
-    page.on("request", lambda request: request.url == address and loads.append(request.url))
+    page.on("request", lambda request: loads.append(request.url) if request.url == address else None)
     await page.route("**/api/sessions?reference=*", lambda route: route.fulfill(json={"sessions": [{}]}))
     await page.clock.install()
 
