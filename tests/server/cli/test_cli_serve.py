@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
+from threading import Thread
 from typing import Any, NamedTuple
 from urllib.request import Request, urlopen
 from uuid import UUID
@@ -66,7 +67,14 @@ def serving(server_url: str, template: str, home: Path) -> Iterator[tuple[str, s
     with new_database(server_url, f"TEMPLATE {template} STRATEGY FILE_COPY") as name:
         url = at_database(server_url, name)
         with running("serve", "--port", "0", home=home, ASH_DATABASE_URL=url) as ash:
-            yield ash.address, url
+            # Unread errors would fill the pipe, and the server would answer no test after that.
+            reader = Thread(target=sys.stderr.writelines, args=[ash.process.stderr or ()])
+            reader.start()
+            try:
+                yield ash.address, url
+            finally:
+                ash.process.kill()
+                reader.join()
 
 
 def _until_last_line(process: subprocess.Popen[str]) -> Iterator[str]:
