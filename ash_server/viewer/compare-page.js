@@ -50,5 +50,4 @@ class ComparePage {
   }
 }
 
-/** @returns {[name: string, href: string][]} */
 new ComparePage().show();

@@ -124,5 +124,4 @@ function begin({ firstAt, createdAt }) {
   return Date.parse(firstAt ?? createdAt);
 }
 
-/** @returns {[name: string, href: string][]} */
 new LivePage().start();

@@ -214,7 +214,6 @@ class SessionsPage {
   }
 }
 
-/** @returns {[name: string, href: string][]} */
 /** Change the state of the current history entry. */
 function updateHistoryState(changes) {
   history.replaceState({ ...history.state, ...changes }, "");

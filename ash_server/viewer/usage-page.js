@@ -117,7 +117,6 @@ function statusText({ totals }) {
   return totals.answers ? `Usage of ${totals.answers} answers` : "No usage";
 }
 
-/** @returns {[name: string, href: string][]} */
 /** @returns {import("./lib/keyboard.js").Shortcut[]} */
 function shortcuts() {
   return [[["?"], "these keys"]];

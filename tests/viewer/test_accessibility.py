@@ -174,7 +174,7 @@ async def test_dialogs_and_panels_of_a_session_page(
         await see("what is stored")
         await page.keyboard.press("Escape")
         await page.locator(".turn-changes").first.click()
-        await page.get_by_role("button", name="Expand all").click()
+        await page.locator(".changes").get_by_role("button", name="Expand all").click()
         await see("changed files")
         await page.keyboard.press("Escape")
         await page.keyboard.press("/")
