@@ -44,7 +44,7 @@ OUTPUT = {"conversation_id": CONVERSATION, "status": "SUCCESS", "duration_second
         (row(0, b""), ["antigravity"]),
         ({"table": "message", "key": "m1", "columns": {}}, []),
         (HISTORY, ["antigravity"]),
-        ({"display": "Look.", "timestamp": 1, "project": "/pier", "pastedContents": {}}, []),
+        ({"display": "Look.", "timestamp": 1, "project": "/pier", "pastedContents": {}}, ["claude_history"]),
     ],
     ids=lambda value: None if isinstance(value, list) else json.dumps(value)[:60],
 )

@@ -92,6 +92,7 @@ def call_facts(call: Any, made: Any, session: UUID) -> None:
     assert (labels.starred, labels.tags) == (True, ["ui"])
     assert "ui" in [each.name for each in call("listTags").tags]
     assert call("listProjects").projects == []
+    assert call("listUnstoredTranscripts").agents == []
     assert call("listShares", session).shares == []
     assert None not in (call("getResume", session), call("getKey"))
     assert isinstance(call("listAudit").audit, list)
