@@ -64,7 +64,7 @@ COMMANDS = {
     "resume": ("resume", "Continue a session in the agent that wrote it."),
     "scan": ("scan", "List tokens, keys and passwords in sessions by kind and place, never their values."),
     "search": ("search", "Search the titles and texts of all sessions, newest results first."),
-    "self": ("self_", "Show the version, the paths and the store of this installation."),
+    "self": ("self_", "Show the version, the paths and the store, and warn of outdated parts."),
     "serve": ("serve", "Start the server."),
     "projects": ("projects", "List projects, newest activity first."),
     "sessions": ("sessions", "List sessions, newest activity first."),

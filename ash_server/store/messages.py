@@ -34,8 +34,8 @@ from ash_server.store.log.writer import (
     ending,
     last_posted,
     milliseconds,
-    read_counters,
-    read_counters_and_metadata,
+    read_counters_with_metadata,
+    read_counters_with_name,
     resolve_id_conflicts,
     set_inherited,
     with_normalizer,
@@ -120,7 +120,7 @@ async def append(
     context = _Context(ids, milliseconds() if now is None else now)
     _check(messages, ids)
     async with one_transaction(conn):
-        counters, stored, current = await _lock(
+        counters, stored, name, current = await _lock(
             conn, session_id, messages, with_metadata=metadata is not None
         )
         last = counters.message_sequence
@@ -135,7 +135,8 @@ async def append(
             # PostgreSQL writes the messages while their events are derived.
             inherited = inherited_records(counters.normalizer_state)
             facts = await _write_messages(conn, session_id, last, new, merged, inherited)
-            if last < MAX_NAMED_MESSAGES and not facts.agent_id:
+            is_named = facts.provider_session_id != name and not facts.agent_id
+            if is_named and last < MAX_NAMED_MESSAGES:
                 await replace_prompts(conn, session_id, facts.source, facts.provider_session_id)
             await _write_events(conn, session_id, counters, new, context, end=end)
         elif merged is not None:
@@ -183,19 +184,31 @@ class _Stored(NamedTuple):
     """None: deleted."""
 
 
+class _Locked(NamedTuple):
+    counters: Counters
+    stored: dict[str, _Stored]
+    """The messages that are stored already, by id."""
+    name: str | None
+    """The provider's id of the session."""
+    metadata: str
+    """As JSON; empty unless it changes."""
+
+
 async def _lock(
     conn: AsyncConnection, session_id: UUID, messages: Sequence[PreparedMessage], *, with_metadata: bool
-) -> tuple[Counters, dict[str, _Stored], str]:
-    """Lock the session, and return its counters, the messages already stored, and the metadata, if it changes."""
-    statement = writer.SQL.lock_counters_with_metadata if with_metadata else writer.SQL.lock_counters
+) -> _Locked:
+    """Lock the session, and look up its messages."""
+    statement = (
+        writer.SQL.lock_counters_with_metadata if with_metadata else writer.SQL.lock_counters_with_name
+    )
     locked = await conn.execute(statement, [session_id])
     stored = await conn.execute(STORED_TEXTS, [[message.id for message in messages], session_id])
     if with_metadata:
-        counters, metadata = await read_counters_and_metadata(locked)
+        counters, name, metadata = await read_counters_with_metadata(locked)
     else:
-        counters, metadata = await read_counters(locked), ""
+        (counters, name), metadata = await read_counters_with_name(locked), ""
     known = {row[0]: _Stored(*row[1:]) for row in await stored.fetchall()}
-    return counters, known, metadata
+    return _Locked(counters, known, name, metadata)
 
 
 def _assign_sequences(

@@ -81,10 +81,16 @@ async def read_counters(locked: AsyncCursor) -> Counters:
     return Counters(*await _read_locked(locked))
 
 
-async def read_counters_and_metadata(locked: AsyncCursor) -> tuple[Counters, str]:
+async def read_counters_with_name(locked: AsyncCursor) -> tuple[Counters, str | None]:
+    """Return the result of `lock_counters_with_name`. Raises SessionNotFound."""
+    *counters, name = await _read_locked(locked)
+    return Counters(*counters), name
+
+
+async def read_counters_with_metadata(locked: AsyncCursor) -> tuple[Counters, str | None, str]:
     """Return the result of `lock_counters_with_metadata`. Raises SessionNotFound."""
-    *counters, metadata = await _read_locked(locked)
-    return Counters(*counters), metadata
+    *counters, name, metadata = await _read_locked(locked)
+    return Counters(*counters), name, metadata
 
 
 async def _read_locked(locked: AsyncCursor) -> tuple[Any, ...]:

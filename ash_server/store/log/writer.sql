@@ -6,9 +6,15 @@ message_sequence, event_sequence, normalizer_state, normalizer_version, may_have
 -- The counters of a session, locked.
 SELECT {counters} FROM session_counters WHERE session_id = %b FOR UPDATE
 
+-- name: lock_counters_with_name
+-- The counters of a session, locked, and the provider's id of the session.
+SELECT {counters}, provider_session_id
+FROM session_counters JOIN sessions ON id = session_id
+WHERE session_id = %b FOR UPDATE OF session_counters
+
 -- name: lock_counters_with_metadata
--- The counters and the metadata of a session, locked. Its row can also change without a lock of the counters.
-SELECT {counters}, metadata
+-- The same with the metadata, locked. The row of a session can also change without a lock of the counters.
+SELECT {counters}, provider_session_id, metadata
 FROM session_counters JOIN sessions ON id = session_id
 WHERE session_id = %b FOR UPDATE OF session_counters FOR NO KEY UPDATE OF sessions
 
