@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help env browser demo test test-all test-pooler test-cluster check fuzz bench bench-smoke chaos scale soak openapi client schema screenshots sbom wire requirements clean
+.PHONY: help env browser demo test test-all test-pooler test-cluster check fuzz bench bench-smoke bench-watch bench-large chaos scale soak openapi client schema screenshots sbom wire requirements clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -85,6 +85,12 @@ bench: .venv-bench/.bench  ## compare Ash with similar systems and write benchma
 
 bench-smoke: .venv/.dev  ## run the benchmarks once, small and without other systems
 	@$(BIN)/python -m benchmarks --smoke
+
+bench-watch: .venv/.dev  ## measure `ash watch` with 10,000 files; writes docs/importing.md (Linux, 10 minutes)
+	@$(BIN)/python -m benchmarks.watching
+
+bench-large: .venv/.dev  ## import 3.8 GB, 69,000 lines and 1,000 images; writes docs/importing.md (20 GB of disk)
+	@$(BIN)/python -m benchmarks.large
 
 chaos: .venv/.dev  ## kill processes under load and count losses; writes docs/security.md (6 minutes)
 	@$(BIN)/python -m benchmarks.chaos

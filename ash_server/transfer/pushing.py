@@ -7,6 +7,7 @@ are compared by their digests, and only the other lines are sent, so an interrup
 import socket
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
@@ -25,7 +26,9 @@ from ash_server.transfer.importing.file_import import (
     TranscriptFile,
     result_without_lines,
     skip_prompts,
+    state_of,
 )
+from ash_server.transfer.importing.file_state import repeat_if_changed
 from ash_server.transfer.importing.identity import TextDiffers
 from ash_server.transfer.importing.lines import FileLine, LineStart
 from ash_server.transfer.importing.parents import Parent, TranscriptHead, find_parent, line_bytes, read_head
@@ -85,13 +88,30 @@ async def push_file(  # noqa: PLR0913  # one argument per option
 
     `pushed` is the result of an earlier push of the same file.
     """
+    progress = ByteProgress(advance)
+    push = partial(_push_file, server, path, homes, progress, source=source, pushed=pushed, access=access)
+    return await repeat_if_changed(push, progress.restart)
+
+
+async def _push_file(  # noqa: PLR0913  # as push_file
+    server: AsyncAshClient,
+    path: Path,
+    homes: Iterable[Home],
+    progress: ByteProgress,
+    *,
+    source: str | None,
+    pushed: Pushed | None,
+    access: FileAccess,
+) -> PushedFile:
+    """Raises also FileChanged."""
     transcript = open_transcript(path, access)
+    state = state_of(path, transcript, access)
     declared = declared_at(path, homes, source)
     source = declared.source or transcript.source
     head = read_head(map(line_bytes, transcript.lines()), source)
     name = _name(path, head, homes)
     modified_at = transcript.modified_at()
-    file = TranscriptFile(path, name, transcript, source, modified_at, ByteProgress(advance), access)
+    file = TranscriptFile(path, name, transcript, source, modified_at, progress, access, state)
     if head.names is None and (nothing := result_without_lines(path, transcript.lines())):
         return PushedFile(ImportedFile(_NO_SESSION, name, head, nothing, has_session=False), None)
     agent = declared.agent_with(head.agent)
@@ -164,7 +184,8 @@ class _FilePush:
         }
         session = await self._server.send(complete_transcript(claim.session_id, completed))
         name = claim.external_id or self._file.name
-        imported = ImportedFile(claim.session_id, name, self._head, result)
+        stored_bytes = self._file.stored_bytes(result)
+        imported = ImportedFile(claim.session_id, name, self._head, result, stored_bytes=stored_bytes)
         return PushedFile(imported, self._remember(claim, file_import, result.counts["new"]), session)
 
     def _skip(self) -> PushedFile:

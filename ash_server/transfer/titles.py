@@ -6,6 +6,7 @@ They are read at each import, because a person may have renamed the session sinc
 import json
 import re
 from collections.abc import Callable
+from glob import escape
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +31,30 @@ def name_of(path: Path, access: FileAccess = ANY_FILE) -> SessionName | None:
         return title_file.read(data.decode()) if len(data) <= MAX_BYTES else None
     except (OSError, ValueError, RecursionError):
         return None
+
+
+class TitlePlace(NamedTuple):
+    """Files that may contain the title of a transcript."""
+
+    folder: Path
+    pattern: str
+
+    def stamps(self) -> tuple[tuple[int, int], ...]:
+        """Return times and sizes, which change with the titles."""
+        try:
+            stats = [file.stat() for file in sorted(self.folder.glob(self.pattern))]
+        except OSError:  # deleted meanwhile
+            return ()
+        return tuple((each.st_mtime_ns, each.st_size) for each in stats)
+
+
+def title_place(path: Path) -> TitlePlace | None:
+    """Return where the title of a transcript may be, unless it is a conversation of Antigravity; None for no place."""
+    files = (file for each in _TITLE_FILES if (file := each.locate(path.absolute())))
+    if (file := next(files, None)) is not None:
+        return TitlePlace(file.parent, escape(file.name))
+    home = codex_names.home_of(path)
+    return None if home is None else TitlePlace(home, f"{codex_names.DATABASES}*")
 
 
 class _TitleFile(NamedTuple):

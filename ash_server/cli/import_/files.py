@@ -72,6 +72,12 @@ class ImportReport:
             for each in (outcome, *outcome.embedded):
                 self.total.add(each.result)
 
+    def add_report(self, other: "ImportReport") -> None:
+        """Add the outcomes of further files."""
+        self.imported |= other.imported
+        self.unread += other.unread
+        self.total.add(other.total)
+
     def add_unread(self, error: OSError) -> None:
         self.unread.append(UnreadFile.from_error(error))
 
@@ -136,16 +142,21 @@ async def import_files(
     job = ImportJob(store.url, homes, options, snapshots)
     sizes = {path: text_size_of(path, options.access) for path in files}
     total = sum(sizes.values())
-    other_processes = min(options.jobs, len(files), 1 + total // _MIN_PROCESS_BYTES) - 1
+    other_processes = count_processes(options.jobs, len(files), total)
     # Files may be imported in any order: the order does not decide which session a file belongs to.
     pending = deque(sorted(files, key=sizes.__getitem__) if other_processes > 0 else files)
     with progress_bar(total, "importing") as advance:
         async with TaskGroup() as group:
             for _ in range(other_processes):
-                group.create_task(import_in_process(job, pending, outcomes, advance))
+                group.create_task(import_in_process(job, pending, outcomes.__setitem__, advance))
             while pending:
                 path = pending.popleft()
                 outcomes[path] = await import_one_file(store, path, homes, options, advance)
+
+
+def count_processes(jobs: int, files: int, size: int) -> int:
+    """Return the number of other processes that are worth their start, for files of this total size."""
+    return min(jobs, files, 1 + size // _MIN_PROCESS_BYTES) - 1
 
 
 def list_files(

@@ -5,10 +5,10 @@ import sys
 from asyncio import IncompleteReadError
 from asyncio.subprocess import PIPE, Process
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, MutableMapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ash_server.cli.import_ import worker
 from ash_server.cli.import_.one_file import UnreadFile
@@ -19,10 +19,18 @@ _STOP_SECONDS = 3.0
 """Time for a process to stop by itself, which it does after the line that it is reading."""
 
 
+class PendingFiles(Protocol):
+    """Files to import; false if none is left."""
+
+    def __bool__(self) -> bool: ...
+
+    def pop(self) -> Path: ...
+
+
 async def import_in_process(
     job: ImportJob,
-    pending: deque[Path],
-    outcomes: MutableMapping[Path, ImportedFile | UnreadFile],
+    pending: deque[Path] | PendingFiles,
+    finish: Callable[[Path, ImportedFile | UnreadFile], None],
     advance: Callable[[int], None],
 ) -> None:
     """Import pending files in another process, from the last one, until none is left.
@@ -32,10 +40,10 @@ async def import_in_process(
     while pending:
         path = pending.pop()
         async with _started_process(job) as process:
-            outcomes[path] = await _import_file(process, path, advance)
+            finish(path, await _import_file(process, path, advance))
             while pending and process.returncode is None:
                 path = pending.pop()
-                outcomes[path] = await _import_file(process, path, advance)
+                finish(path, await _import_file(process, path, advance))
 
 
 async def _import_file(

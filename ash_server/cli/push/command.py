@@ -62,7 +62,7 @@ def command(
     # Imported when needed: the store takes many times as long as the help.
     from ash_server.cli.import_.files import ImportReport
     from ash_server.cli.import_.report import print_report, print_report_json, warn_of_problems
-    from ash_server.cli.push.files import PushOptions, push_paths
+    from ash_server.cli.push.files import PushOptions, push_paths, watch_paths
 
     warn_of_unknown_source(source)
 
@@ -71,4 +71,7 @@ def command(
         warn_of_problems(report)
 
     options = PushOptions(paths, source, url, None if watches else wait, within)
-    return 0 if asyncio.run(push_paths(options, show, watches=watches)) else 1
+    if watches:
+        asyncio.run(watch_paths(options, show))
+        return 0
+    return 0 if asyncio.run(push_paths(options, show)) else 1

@@ -13,7 +13,14 @@ import rich_click as click
 from ash_server.cli.common.output.terminal import visible
 from ash_server.cli.common.private_files import write_file
 from ash_server.cli.common.server_keys import save_key
-from ash_server.cli.service.units import NAME, Manager, Service, in_command, manager_here
+from ash_server.cli.service.units import (
+    NAME,
+    Manager,
+    Service,
+    in_command,
+    in_task_scheduler,
+    manager_here,
+)
 from ash_server.settings import Settings
 
 _READABLE = 0o644
@@ -60,6 +67,11 @@ def install(url: str | None, *, prints: bool, is_confirmed: bool) -> int:
     write_file(path, text, _READABLE)
     _run(manager.start, path)
     click.echo(f"{NAME} runs. `ash service status` shows it, `ash service remove` removes it.")
+    if (distribution := os.environ.get("WSL_DISTRO_NAME")) is not None:
+        task = in_task_scheduler(distribution, service)
+        click.echo(
+            f"Windows stops WSL when nothing uses it. To start it at login, run in Windows:\n{visible(task)}"
+        )
     return 0
 
 

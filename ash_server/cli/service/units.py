@@ -112,6 +112,12 @@ def in_command(words: tuple[str, ...], path: Path) -> list[str]:
     return [word.format(path=path, user=os.getuid()) for word in words]
 
 
+def in_task_scheduler(distribution: str, service: Service) -> str:
+    """Return the command for Windows that starts `ash watch` in WSL at each login; cmd(1) has `\\"` for quotes."""
+    program = f'wsl.exe -d \\"{distribution}\\" -e \\"{service.program}\\" watch'
+    return f'schtasks /Create /TN {NAME} /SC ONLOGON /TR "{program}"'
+
+
 def _quote_argument(text: str) -> str:
     return _quote(text.replace("$", "$$"))
 

@@ -12,8 +12,11 @@ from ash_server.settings import Settings
 
 
 @contextmanager
-def watching() -> Iterator[None]:
-    """Hold the lock, which ends with the process. Raises ClickException if another process holds it."""
+def watching() -> Iterator[Path]:
+    """Hold the lock of ASH_HOME, which is returned, until the process ends.
+
+    Raises ClickException if another process holds it.
+    """
     home = Settings.load().home
     home.mkdir(parents=True, exist_ok=True)
     descriptor = _open(home / "watch.lock")
@@ -28,7 +31,7 @@ def watching() -> Iterator[None]:
         with suppress(OSError):  # the number only helps to find the process
             os.truncate(descriptor, 0)
             os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-        yield
+        yield home
     finally:
         os.close(descriptor)
 

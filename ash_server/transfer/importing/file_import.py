@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, get_args
 from uuid import UUID
@@ -34,6 +35,7 @@ from ash_server.store.transcripts import Claim, TranscriptNames
 from ash_server.transfer.importing.compressed import text_size
 from ash_server.transfer.importing.copies import mark_copies
 from ash_server.transfer.importing.databases.opencode_rows import RowLine, batched_rows, without_ids
+from ash_server.transfer.importing.file_state import FileState, repeat_if_changed
 from ash_server.transfer.importing.identity import SessionSearch, TextDiffers
 from ash_server.transfer.importing.lines import (
     START,
@@ -84,6 +86,8 @@ class ImportedFile(NamedTuple):
     """False if the file has nothing to store and no session yet, or only prompts of a transcript that is stored."""
     embedded: tuple["ImportedFile", ...] = ()
     """The sessions of subagents that the file contains."""
+    stored_bytes: int = 0
+    """Bytes of the file that were read and need not be read again."""
 
     def sessions(self) -> Iterator["ImportedFile"]:
         """Yield the session of the file and the sessions of its subagents."""
@@ -121,11 +125,39 @@ async def import_file(  # noqa: PLR0913  # one argument per option
     Subagents that the file contains become sessions of their own, below the session of the file. Raises OSError,
     AshError.
     """
+    progress = ByteProgress(advance)
+    attempt = partial(
+        _import_file,
+        store,
+        path,
+        name,
+        progress,
+        source=source,
+        replace=replace,
+        identify=identify,
+        access=access,
+    )
+    return await repeat_if_changed(attempt, progress.restart)
+
+
+async def _import_file(  # noqa: PLR0913  # as import_file
+    store: Store,
+    path: Path,
+    name: str,
+    progress: "ByteProgress",
+    *,
+    source: str | None,
+    replace: bool,
+    identify: bool,
+    access: FileAccess,
+) -> ImportedFile:
+    """Raises also FileChanged."""
     transcript = open_transcript(path, access)
+    state = state_of(path, transcript, access)
     source = source or transcript.source
     head = read_head(map(line_bytes, transcript.lines()), source)
     modified_at = transcript.modified_at()
-    file = TranscriptFile(path, name, transcript, source, modified_at, ByteProgress(advance), access)
+    file = TranscriptFile(path, name, transcript, source, modified_at, progress, access, state)
     imported = await _import_transcript(store, file, head, identify=identify, replace=replace)
     embedded: dict[str, ImportedFile] = {}
     for each in embedded_transcripts(transcript, head.source):
@@ -136,6 +168,12 @@ async def import_file(  # noqa: PLR0913  # one argument per option
         await store.sessions.set_parent(child.session_id, parent.session_id, parent.name)
         embedded[each.name] = child
     return imported._replace(embedded=tuple(embedded.values()))
+
+
+def state_of(path: Path, transcript: Transcript, access: FileAccess) -> FileState | None:
+    """Return the state of a transcript that is a file of lines; None for others. Raises OSError."""
+    is_file = not transcript.in_many_files and uncompressed(path) == path
+    return FileState.read(path, access) if is_file else None
 
 
 async def _import_transcript(
@@ -157,7 +195,7 @@ async def _import_transcript(
         is_new=not session.message_count
     )
     await store.transcripts.set_names(session.id, name)
-    return ImportedFile(session.id, name, head, result)
+    return ImportedFile(session.id, name, head, result, stored_bytes=file.stored_bytes(result))
 
 
 def skip_prompts(file: "TranscriptFile") -> ImportResult:
@@ -172,6 +210,11 @@ class ByteProgress:
     def __init__(self, advance: Callable[[int], None]) -> None:
         self._advance = advance
         self._place = self._counted = 0
+
+    @property
+    def place(self) -> int:
+        """The end of what was read last."""
+        return self._place
 
     def __call__(self, size: int) -> None:
         self._place += size
@@ -193,6 +236,8 @@ class TranscriptFile(NamedTuple):
     modified_at: datetime
     advance: ByteProgress
     access: FileAccess = ANY_FILE
+    state: FileState | None = None
+    """Before its first line was read; None if it need not be compared."""
 
     def read(self, start: LineStart = START) -> Iterator[FileLine]:
         """Yield the lines of the file from `start`. Raises OSError."""
@@ -200,9 +245,18 @@ class TranscriptFile(NamedTuple):
             return (line for line in self.transcript.lines() if line.place >= start)
         return read_file(self.path, start, self.access)
 
+    def batches(self, start: LineStart = START) -> Iterator[list[FileLine]]:
+        """Yield lines to store. Raises FileChanged, OSError."""
+        batches = batched(self.read(start))
+        return batches if self.state is None else self.state.checked(batches)
+
     def size(self) -> int:
         """Raises OSError."""
         return text_size(self.path, self.access)
+
+    def stored_bytes(self, result: ImportResult) -> int:
+        """Return the bytes that were stored, or had been before, after an import."""
+        return self.advance.place - result.incomplete_bytes
 
     def part(self, embedded: EmbeddedTranscript) -> "TranscriptFile":
         """Return the transcript of a subagent that the file contains. Its bytes are counted with the file."""
@@ -210,6 +264,7 @@ class TranscriptFile(NamedTuple):
             name=f"{self.name}#{embedded.name}",
             transcript=embedded.transcript(self.transcript),
             advance=ByteProgress(_ignore),
+            state=None,
         )
 
 
@@ -234,7 +289,8 @@ async def _import_identified(
     if result.counts["new"] or is_first:
         await mark_copies(store, claim.session_id)
     await target.save_names(claim.session_id)
-    return ImportedFile(claim.session_id, claim.external_id or file.name, head, result)
+    name = claim.external_id or file.name
+    return ImportedFile(claim.session_id, name, head, result, stored_bytes=file.stored_bytes(result))
 
 
 async def _replace_identified(store: Store, file: TranscriptFile, search: SessionSearch) -> None:
@@ -422,7 +478,7 @@ class FileImport:
 
     async def _add_new(self, stored: StoredRecords, rewritten: RewrittenLines) -> None:
         last: FileLine | None = None
-        for batch in batched(self._file.read()):
+        for batch in self._file.batches():
             new = [line for line in batch if rewritten.is_new(line)]
             self.result.counts["existing"] += len(batch) - len(new)
             messages = [message async for message in self._parse(self._skip_incomplete(new))]
@@ -454,7 +510,7 @@ class FileImport:
                 self._compare_again()
 
     async def _add_missing(self, stored: MirroredRecords) -> None:
-        for batch in batched(self._file.read()):
+        for batch in self._file.batches():
             outcomes = [stored.take(line.data or b"") for line in batch]
             self.result.counts.update(outcome for outcome in outcomes if outcome)
             missing = [line for line, outcome in zip(batch, outcomes, strict=True) if outcome is None]
@@ -548,7 +604,7 @@ class FileImport:
 
         Both run on one thread: the stack of another might be too small for deeply nested JSON.
         """
-        batches = batched(self._file.read(start))
+        batches = self._file.batches(start)
         reading = asyncio.create_task(self._next_batch(batches))
         try:
             while batch := await reading:
@@ -692,6 +748,7 @@ class FileImport:
         for line in lines:
             if line.file is None and may_be_unfinished(line) and _is_being_written(self._file.path):
                 self.result.counts["incomplete"] += 1
+                self.result.incomplete_bytes += line.size
             else:
                 yield line
 

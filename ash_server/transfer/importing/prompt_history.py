@@ -108,8 +108,11 @@ def read_lines(path: Path, access: FileAccess = ANY_FILE) -> Iterator[PromptLine
 def without_transcripts(paths: Iterable[Path]) -> Iterator[Path]:
     """Leave out the prompts of sessions with one of the transcripts."""
     paths = list(paths)
-    transcripts = {path.stem for path in paths if history_of(path) is None}
-    return (path for path in paths if path.name not in transcripts or history_of(path) is None)
+    histories = {path.parent for path in paths if path.parent.name == NAME and history_of(path)}
+    if not histories:
+        return iter(paths)
+    transcripts = {path.stem for path in paths if path.parent not in histories}
+    return (path for path in paths if path.name not in transcripts or path.parent not in histories)
 
 
 def _read_places(history: Path, access: FileAccess) -> dict[str, SessionPrompts]:

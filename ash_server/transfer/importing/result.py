@@ -31,6 +31,8 @@ class ImportResult:
     counts: Counter[ImportOutcome] = field(default_factory=Counter)
     problems: list[LineProblem] = field(default_factory=list)
     """The first MAX_PROBLEMS."""
+    incomplete_bytes: int = 0
+    """The size of a last line that is still being written."""
 
     def add_problem(self, problem: LineProblem) -> None:
         self.counts[problem.kind] += 1
@@ -39,6 +41,7 @@ class ImportResult:
 
     def add(self, other: "ImportResult") -> None:
         self.counts.update(other.counts)
+        self.incomplete_bytes += other.incomplete_bytes
         self.problems += other.problems[: MAX_PROBLEMS - len(self.problems)]
 
 

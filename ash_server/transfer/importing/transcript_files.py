@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from enum import Enum, auto
 from errno import EINVAL
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +13,7 @@ from ash_server.file_access import ANY_FILE, FileAccess, real_path
 from ash_server.transfer.agents import AGENTS, COMPRESSED, DeclaredSource, KnownAgent, Root, declare
 from ash_server.transfer.importing import prompt_history
 from ash_server.transfer.importing.databases.conversation_files import conversation_at
-from ash_server.transfer.importing.databases.sessions import database_of, expand
+from ash_server.transfer.importing.databases.sessions import expand
 from ash_server.transfer.importing.databases.sqlite_snapshot import companions, is_database
 
 SUFFIXES = (".jsonl", ".json", ".jsonl.zst")
@@ -102,11 +103,15 @@ def uncompressed(path: Path) -> Path:
 
 
 def is_compressed(path: Path) -> bool:
-    return path.name.endswith(f".jsonl{COMPRESSED}")
+    return os.fspath(path).endswith(f".jsonl{COMPRESSED}")
 
 
 def find_files(
-    path: Path, homes: Iterable[Home], on_error: Callable[[OSError], None], access: FileAccess = ANY_FILE
+    path: Path,
+    homes: Iterable[Home],
+    on_error: Callable[[OSError], None],
+    access: FileAccess = ANY_FILE,
+    known: "KnownFolders | None" = None,
 ) -> Iterator[Path]:
     """Yield a file, or the transcripts in a folder, in order.
 
@@ -114,7 +119,7 @@ def find_files(
     others contain settings and credentials.
     """
     if path.is_dir():
-        yield from _FolderWalk(homes, on_error, access).files(path)
+        yield from _FolderWalk(homes, on_error, access, known or KnownFolders()).walk(path)
     elif path.exists() and not path.is_file():
         on_error(OSError(EINVAL, "not a regular file", str(path)))
     else:
@@ -136,12 +141,15 @@ def _expand(path: Path, on_error: Callable[[OSError], None], access: FileAccess)
 
 
 def find_transcripts(
-    home: Home, on_error: Callable[[OSError], None], access: FileAccess = ANY_FILE
+    home: Home,
+    on_error: Callable[[OSError], None],
+    access: FileAccess = ANY_FILE,
+    known: "KnownFolders | None" = None,
 ) -> Iterator[Path]:
     """Yield the transcripts of a CLI. Of a plain and a compressed copy, yield the plain one, which may still grow."""
     transcripts: dict[Path, Path] = {}
     if home.path.is_dir():
-        for path in find_files(home.path, [home], on_error, access):
+        for path in find_files(home.path, [home], on_error, access, known):
             transcripts.setdefault(uncompressed(path), path)
     yield from without_repeated(transcripts.values())
 
@@ -150,7 +158,11 @@ def without_repeated(paths: Iterable[Path]) -> Iterator[Path]:
     """Leave out the files of OpenCode sessions that are in its database, too: it has moved them there. Leave out the
     prompts of sessions with a transcript."""
     paths = list(prompt_history.without_transcripts(paths))
-    migrated = {(database.parent, path.name) for path in paths if (database := database_of(path))}
+    databases = {folder for folder in {path.parent for path in paths} if folder.is_file()}
+    migrated = {(path.parent.parent, path.name) for path in paths if path.parent in databases}
+    if not migrated:
+        yield from paths
+        return
     for path in paths:
         storage = path.parents[2] if len(path.parents) > _STORAGE_DEPTH else path
         if path.suffix != ".json" or (storage.parent, path.stem) not in migrated:
@@ -173,39 +185,151 @@ def past_time(seconds: float) -> datetime:
     return datetime.fromtimestamp(min(seconds, time.time()), UTC)
 
 
+class _Kind(Enum):
+    FOLDER = auto()
+    FILE = auto()
+    """A transcript."""
+    DATABASE = auto()
+    """May be a database of sessions now or later."""
+    SESSIONS = auto()
+    """One or more transcripts, see `_expand`."""
+    LINK = auto()
+    """May lead elsewhere later, without a change of its folder."""
+
+
+class _Entry(NamedTuple):
+    path: Path
+    kind: _Kind
+    inode: int
+
+
+class _Listing(NamedTuple):
+    stamp: tuple[int, int, int]
+    listed_at: int
+    """In nanoseconds since 1970."""
+    entries: Mapping[str, _Entry]
+
+    def is_current(self, stamp: tuple[int, int, int]) -> bool:
+        """True if the folder cannot have changed since; its time may be rounded to seconds."""
+        return stamp == self.stamp and stamp[0] < self.listed_at - _ROUNDED_NS
+
+
+_ROUNDED_NS = 2_000_000_000
+
+
+class KnownFolders:
+    """The contents of the folders of one walk: the next one lists only those that have changed."""
+
+    def __init__(self) -> None:
+        self.listings: dict[Path, _Listing] = {}
+
+
 class _FolderWalk:
     """One walk through a tree of folders."""
 
     def __init__(
-        self, homes: Iterable[Home], on_error: Callable[[OSError], None], access: FileAccess
+        self,
+        homes: Iterable[Home],
+        on_error: Callable[[OSError], None],
+        access: FileAccess,
+        known: KnownFolders,
     ) -> None:
         self._homes = list(homes)
         self._allowed = _allowed_entries(self._homes)
         self._on_error = on_error
         self._access = access
-        self._visited: set[Path] = set()
+        self._known = known
+        self._visited: dict[Path, _Listing] = {}
 
-    def files(self, folder: Path) -> Iterator[Path]:
-        resolved = real_path(folder)
+    def walk(self, folder: Path) -> Iterator[Path]:
+        yield from self._files(folder, real_path(folder))
+        self._known.listings = self._visited
+
+    def _files(self, folder: Path, resolved: Path) -> Iterator[Path]:
         if resolved in self._visited:
             return
-        self._visited.add(resolved)
-        for entry, is_folder in self._list_entries(folder, self._allowed.get(resolved)):
-            if is_folder and self._is_in_place(entry, real_path(entry)):
-                yield from self.files(entry)
-            elif not is_folder and self._is_transcript(entry):
-                yield from _expand(entry, self._on_error, self._access)
+        listing = self._visited[resolved] = self._list(folder, resolved)
+        for path, kind, _ in listing.entries.values():
+            if kind is _Kind.FILE:
+                yield path
+            elif kind is _Kind.LINK:
+                yield from self._linked(path)
+            elif kind is _Kind.FOLDER:
+                yield from self._files(path, resolved / path.name)
+            elif kind is _Kind.SESSIONS or is_database(path, self._access):
+                yield from _expand(path, self._on_error, self._access)
 
-    def _is_shown(self, entry: Path) -> bool:
-        return not entry.name.startswith(".") or any(home.shows(real_path(entry)) for home in self._homes)
+    def _linked(self, path: Path) -> Iterator[Path]:
+        resolved = real_path(path)
+        try:
+            kind = self._kind_of(path, resolved)
+        except OSError as error:
+            self._on_error(error)
+            return
+        if kind is _Kind.FOLDER:
+            yield from self._files(path, resolved)
+        elif kind is not None and (kind is not _Kind.DATABASE or is_database(path, self._access)):
+            yield from _expand(path, self._on_error, self._access)
 
-    def _is_transcript(self, entry: Path) -> bool:
-        is_named = entry.name.endswith(SUFFIXES) or conversation_at(entry) is not None
-        if not (is_named or (entry.name in _DATABASES and is_database(entry))):
-            return False
-        resolved = real_path(entry)
+    def _list(self, folder: Path, resolved: Path) -> _Listing:
+        known = self._known.listings.get(resolved)
+        now = time.time_ns()
+        try:
+            status = os.stat(resolved)
+            stamp = (status.st_mtime_ns, status.st_ino, status.st_dev)
+            if known is not None and known.is_current(stamp):
+                return known
+            with os.scandir(resolved) as scanned:
+                items = sorted(scanned, key=lambda each: each.name)
+            entries = self._entries(folder, resolved, items, known.entries if known else {})
+        except OSError as error:
+            self._on_error(error)
+            return _Listing((0, 0, 0), 0, {})
+        return _Listing(stamp, now, entries)
+
+    def _entries(
+        self, folder: Path, resolved: Path, items: list[os.DirEntry[str]], known: Mapping[str, _Entry]
+    ) -> dict[str, _Entry]:
+        names = self._allowed.get(resolved)
+        if resolved.name == "storage" and {each.name for each in items} >= _OPENCODE_STORAGE:
+            names = {"session"}
+        entries: dict[str, _Entry] = {}
+        for item in items:
+            if names is not None and item.name not in names:
+                continue
+            entry = known.get(item.name)
+            if entry is None or not _is_same(entry, item):
+                entry = self._entry(folder / item.name, resolved / item.name, item)
+            if entry is not None:
+                entries[item.name] = entry
+        return entries
+
+    def _entry(self, path: Path, resolved: Path, item: os.DirEntry[str]) -> _Entry | None:
+        if not self._is_shown(path, resolved):
+            return None
+        kind = _Kind.LINK if item.is_symlink() else self._kind_of(path, resolved)
+        return None if kind is None else _Entry(path, kind, item.inode())
+
+    def _kind_of(self, path: Path, resolved: Path) -> _Kind | None:
+        """Return None for other files than transcripts. Raises OSError."""
+        if path.is_dir():
+            return _Kind.FOLDER if self._is_in_place(path, resolved) else None
+        is_named = path.name.endswith(SUFFIXES)
+        is_conversation = conversation_at(path) is not None
+        if not (is_named or is_conversation or path.name in _DATABASES):
+            return None
         is_allowed = all(home.allows(resolved) for home in self._homes)
-        return is_allowed and self._is_in_place(entry, resolved) and self._is_regular(entry)
+        if not (is_allowed and self._is_in_place(path, resolved) and self._is_regular(path)):
+            return None
+        if is_conversation:
+            return _Kind.SESSIONS
+        if not is_named:
+            return _Kind.DATABASE
+        has_sessions = is_database(path, self._access) or prompt_history.is_history(path, self._access)
+        return _Kind.SESSIONS if has_sessions else _Kind.FILE
+
+    def _is_shown(self, entry: Path, resolved: Path) -> bool:
+        return not entry.name.startswith(".") or any(home.shows(resolved) for home in self._homes)
 
     def _is_in_place(self, entry: Path, resolved: Path) -> bool:
         """Return False for entries outside the folders to read, and report them."""
@@ -223,15 +347,15 @@ class _FolderWalk:
         self._on_error(OSError(EINVAL, "not a regular file", str(entry)))
         return False
 
-    def _list_entries(self, folder: Path, names: set[str] | None) -> list[tuple[Path, bool]]:
-        try:
-            entries = sorted(entry for entry in folder.iterdir() if self._is_shown(entry))
-            if folder.name == "storage" and {entry.name for entry in entries} >= _OPENCODE_STORAGE:
-                names = {"session"}
-            return [(entry, entry.is_dir()) for entry in entries if names is None or entry.name in names]
-        except OSError as error:
-            self._on_error(error)
-            return []
+
+def _is_same(entry: _Entry, item: os.DirEntry[str]) -> bool:
+    """True if the entry need not be examined again."""
+    is_kept = (
+        item.is_dir(follow_symlinks=False)
+        if entry.kind is _Kind.FOLDER
+        else item.is_file(follow_symlinks=False)
+    )
+    return is_kept and entry.inode == item.inode()
 
 
 _DATABASES = frozenset(agent.database for agent in AGENTS if agent.database)

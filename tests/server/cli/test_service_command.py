@@ -102,6 +102,15 @@ def test_refuses_root_temporary_programs_and_other_systems(
     assert calls(user) == []
 
 
+def test_in_wsl_the_task_of_windows_is_printed(user: Path) -> None:
+    installed = service(user, "install", "--yes", WSL_DISTRO_NAME="Ubuntu 24")
+
+    assert installed.out.endswith(
+        "run in Windows:\nschtasks /Create /TN ash-watch /SC ONLOGON /TR "
+        f'"wsl.exe -d \\"Ubuntu 24\\" -e \\"{COMMAND}\\" watch"\n'
+    )
+
+
 @pytest.mark.parametrize("each", [ODD, PLAIN])
 def test_the_unit_is_valid(each: Service) -> None:
     unit = MANAGERS["linux"].write(each)

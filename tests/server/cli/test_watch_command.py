@@ -13,8 +13,9 @@ import psycopg
 import pytest
 
 from ash_server.cli.import_.files import ImportReport
-from ash_server.cli.watch import changed_files
-from ash_server.cli.watch.changed_files import ChangedFiles, changes
+from ash_server.cli.watch import file_events
+from ash_server.cli.watch.changed_files import ChangedFiles
+from ash_server.cli.watch.file_events import changes
 from tests.server.cli.test_cli import COMMAND, environment
 from tests.server.cli.test_push_command import TRANSCRIPT, said, write
 from tests.waiting import TIMEOUT, wait_until
@@ -134,13 +135,13 @@ def test_warns_of_a_file_that_was_deleted_before_it_was_stored(
 async def test_changes_are_found_in_folders_that_appear_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(changed_files, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(file_events, "POLL_SECONDS", 0.05)
     folder = tmp_path / "later"
     async with aclosing(changes(lambda: [tmp_path, folder])) as found:
         await anext(found)
         folder.mkdir()
         await anext(found)
-        monkeypatch.setattr(changed_files, "POLL_SECONDS", 2 * TIMEOUT)
+        monkeypatch.setattr(file_events, "POLL_SECONDS", 2 * TIMEOUT)
         for name in ("a", "b"):
             await anext(found)
             (folder / name).write_text("")
@@ -153,7 +154,7 @@ async def test_without_events_files_are_compared_again(
         raise OSError("OS file watch limit reached")
 
     monkeypatch.setattr("watchfiles.awatch", refuse)
-    monkeypatch.setattr(changed_files, "_SETTLE_SECONDS", 0.01)
+    monkeypatch.setattr(file_events, "SETTLE_SECONDS", 0.01)
     async with aclosing(changes(lambda: [tmp_path])) as found:
         for _ in range(3):
             await anext(found)

@@ -15,7 +15,7 @@ from ash_server.store.text import storable
 from ash_server.transfer.importing.databases.sessions import read_once
 from ash_server.transfer.importing.databases.sqlite_snapshot import columns_of, open_snapshot
 
-_DATABASES = "state_*.sqlite"
+DATABASES = "state_*.sqlite"
 """The number is the version of the tables."""
 _FOLDERS = frozenset({"archived_sessions", "sessions"})
 _THREAD = re.compile(r"rollout-.*?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl?(?:\.zst)?")
@@ -30,15 +30,28 @@ class SessionName(NamedTuple):
 
 def name_of(path: Path, access: FileAccess = ANY_FILE) -> SessionName | None:
     """Return the name of the session of a rollout file, if its folder is next to a readable database with one."""
+    thread = _thread_of(path)
+    if thread is None:
+        return None
+    id, home = thread
+    database = max(home.glob(DATABASES), key=_version, default=None)
+    if database is None:
+        return None
+    return read_once(database, lambda: _read_names(database, access)).get(id)
+
+
+def home_of(path: Path) -> Path | None:
+    """Return the folder that may contain the database with the name of a rollout file; None for other files."""
+    thread = _thread_of(path)
+    return None if thread is None else thread[1]
+
+
+def _thread_of(path: Path) -> tuple[str, Path] | None:
+    """Return the id of the session of a rollout file, and the home of its agent."""
     resolved = real_path(path)
     match = _THREAD.fullmatch(resolved.name)
     home = next((each.parent for each in resolved.parents if each.name in _FOLDERS), None)
-    if match is None or home is None:
-        return None
-    database = max(home.glob(_DATABASES), key=_version, default=None)
-    if database is None:
-        return None
-    return read_once(database, lambda: _read_names(database, access)).get(match[1])
+    return None if match is None or home is None else (match[1], home)
 
 
 def _version(database: Path) -> int:
