@@ -13,7 +13,7 @@ from ash_server.cli.watch.watcher import Advance, Outcome, Target, Watcher
 from ash_server.store import Store
 from ash_server.transfer.importing.databases.sessions import share_snapshots
 
-_CONCURRENT_FILES = 8
+_CONCURRENT_FILES = 4
 
 
 async def watch_local(store: Store, seen: SeenFiles) -> None:

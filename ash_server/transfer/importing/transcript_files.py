@@ -321,12 +321,11 @@ class _FolderWalk:
         is_allowed = all(home.allows(resolved) for home in self._homes)
         if not (is_allowed and self._is_in_place(path, resolved) and self._is_regular(path)):
             return None
-        if is_conversation:
+        if is_conversation or path.name == prompt_history.NAME:
             return _Kind.SESSIONS
         if not is_named:
             return _Kind.DATABASE
-        has_sessions = is_database(path, self._access) or prompt_history.is_history(path, self._access)
-        return _Kind.SESSIONS if has_sessions else _Kind.FILE
+        return _Kind.SESSIONS if is_database(path, self._access) else _Kind.FILE
 
     def _is_shown(self, entry: Path, resolved: Path) -> bool:
         return not entry.name.startswith(".") or any(home.shows(resolved) for home in self._homes)

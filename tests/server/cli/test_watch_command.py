@@ -1,23 +1,31 @@
 """`ash watch`: transcripts are stored while they are written."""
 
+import asyncio
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import psycopg
 import pytest
 
 from ash_server.cli.import_.files import ImportReport
 from ash_server.cli.watch import file_events
-from ash_server.cli.watch.changed_files import ChangedFiles
+from ash_server.cli.watch.changed_files import ChangedFiles, FileStamps
 from ash_server.cli.watch.file_events import changes
+from ash_server.cli.watch.seen_files import SeenFiles
+from ash_server.cli.watch.watcher import Pending
+from ash_server.transfer.importing.file_import import ImportedFile
+from ash_server.transfer.importing.parents import TranscriptHead
+from ash_server.transfer.importing.result import ImportResult
 from tests.server.cli.test_cli import COMMAND, environment
-from tests.server.cli.test_push_command import TRANSCRIPT, said, write
+from tests.server.cli.test_push_command import SESSION, TRANSCRIPT, said, write
 from tests.waiting import TIMEOUT, wait_until
 
 
@@ -132,6 +140,79 @@ def test_warns_of_a_file_that_was_deleted_before_it_was_stored(
     assert warning == f"ash: {path}: deleted or truncated after {seen} bytes; {size} were stored"
 
 
+def losses(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Return the warnings, each from the name of its file on."""
+    return [line.rpartition("/")[2] for line in capsys.readouterr().err.splitlines()]
+
+
+def stored_until(size: int) -> ImportedFile:
+    head = TranscriptHead("claude", SESSION, None)
+    return ImportedFile(UUID(SESSION), TRANSCRIPT, head, ImportResult(), stored_bytes=size)
+
+
+def test_warns_of_the_beginning_of_a_line_that_was_deleted(
+    transcript: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(transcript.parents[3]))
+    size = transcript.stat().st_size
+    with transcript.open("a") as file:
+        file.write('{"type')
+    files = ChangedFiles((), watches=True)
+    [(path, stamps)] = files.find(ImportReport()).items()
+    files.remember(path, stamps, stored_until(size))
+    transcript.unlink()
+    files.find(ImportReport())
+
+    assert losses(capsys) == [f"{path.name}: deleted or truncated after {size + 6} bytes; {size} were stored"]
+
+
+def test_a_renamed_file_is_no_loss(
+    transcript: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(transcript.parents[3]))
+    files = ChangedFiles((), watches=True)
+    files.find(ImportReport())
+    transcript.rename(transcript.with_name("renamed.jsonl"))
+    write(transcript, said(2, "Hi.", "other"))
+    assert len(files.find(ImportReport())) == 2
+
+    assert losses(capsys) == []
+
+
+def test_reports_what_was_deleted_while_none_watched(
+    transcript: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(transcript.parents[3]))
+    kept = write(transcript.with_name("kept.jsonl"), said(1, "Keep it.", "kept"))
+    cut = write(transcript.with_name("cut.jsonl"), said(1, "Cut it.", "cut"), said(2, "Now.", "cut"))
+    sizes = {path: path.stat().st_size for path in (transcript, cut)}
+    with closing(SeenFiles(tmp_path, "")) as seen:
+        files = ChangedFiles((), watches=True, seen=seen)
+        for path, stamps in files.find(ImportReport()).items():
+            files.remember(path, stamps, stored_until(sizes.get(path, 10) - 3))
+    transcript.unlink()
+    write(cut, said(1, "Cut it.", "cut"))
+    for target in ("http://other", "", ""):  # each loss is reported once, for its store
+        with closing(SeenFiles(tmp_path, target)) as seen:
+            ChangedFiles((), watches=True, seen=seen).find(ImportReport())
+
+    assert sorted(losses(capsys)) == sorted(
+        f"{path.name}: deleted or truncated while none watched, after {size} bytes; {size - 3} were stored"
+        for path, size in sizes.items()
+    )
+    assert kept.exists()
+
+
+def test_the_most_recently_changed_file_is_stored_first(tmp_path: Path) -> None:
+    pending = Pending()
+    stamps = {tmp_path / name: FileStamps(((time, 1),)) for name, time in (("b", 2), ("c", 3), ("a", 1))}
+    pending.replace(stamps)
+    assert pending.pop().name == "c"
+    pending.replace(stamps)  # a file that is being stored is left out
+
+    assert [pending.pop().name, pending.pop().name, bool(pending)] == ["b", "a", False]
+
+
 async def test_changes_are_found_in_folders_that_appear_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,6 +226,25 @@ async def test_changes_are_found_in_folders_that_appear_later(
         for name in ("a", "b"):
             await anext(found)
             (folder / name).write_text("")
+
+
+async def test_changes_are_found_in_a_folder_that_was_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_events, "POLL_SECONDS", 2 * TIMEOUT)
+    monkeypatch.setattr(file_events, "SETTLE_SECONDS", 0.05)
+    folder = tmp_path / "node_modules"  # a name that watchfiles leaves out by default
+    folder.mkdir()
+    async with aclosing(changes(lambda: [folder])) as found:
+        await anext(found)
+        (folder / "a").write_text("")
+        await anext(found)
+        shutil.rmtree(folder)
+        folder.mkdir()
+        for _ in range(3):  # the change, the folder that is watched again, and its comparison
+            await anext(found)
+        (folder / "b").write_text("")
+        await asyncio.wait_for(anext(found), TIMEOUT)
 
 
 async def test_without_events_files_are_compared_again(
