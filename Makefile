@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help env browser demo test test-all test-pooler test-cluster check fuzz bench bench-smoke bench-watch bench-large chaos scale soak openapi client schema screenshots sbom wire requirements clean
+.PHONY: help env browser demo test test-all test-pooler test-cluster check fuzz bench bench-smoke bench-watch bench-large chaos scale soak openapi client schema screenshots sbom docs wire requirements clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -111,6 +111,14 @@ sbom: .venv-sbom/.sbom  ## write sbom.json, the components of the server (Cyclon
 		--output-file sbom.json
 	@echo "wrote sbom.json"
 
+.venv-docs/.docs: requirements/docs.txt
+	@$(PYTHON) -m venv .venv-docs
+	@.venv-docs/bin/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/docs.txt
+	@touch $@
+
+docs: .venv-docs/.docs  ## build the documentation as a site in build/site, and check its links
+	@.venv-docs/bin/python -m tools.site
+
 # `make wire KEEP=FOLDER` keeps the packages, about 800 MB, and uses those that are there.
 wire: .venv/.dev  ## compare the newest packages of the vendors with the providers; writes docs/wire.md (needs npm)
 	@$(BIN)/python -m tools.wire $(if $(KEEP),--keep "$(KEEP)")
@@ -119,4 +127,4 @@ requirements:  ## compile the pinned requirements (needs uv)
 	@sh requirements/compile.sh
 
 clean:  ## remove the environments and caches
-	rm -rf .venv .venv-agents .venv-bench .venv-sbom sbom.json node_modules .chromium .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-agents .venv-bench .venv-docs .venv-sbom build sbom.json node_modules .chromium .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -13,3 +13,4 @@ compile dev pyproject.toml --extra otel --extra dev --constraint requirements/se
 compile bench pyproject.toml --extra bench
 compile openai-agents packages/ash-parser/pyproject.toml --extra client --group pyproject.toml:openai-agents
 compile sbom --group sbom
+compile docs --group docs

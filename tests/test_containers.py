@@ -151,6 +151,19 @@ def test_health_check_requests_the_server() -> None:
     assert arguments_of("EXPOSE") == ["4100"]
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/operations.md", "deploy/check-image.sh"])
+def test_one_volume_has_the_data(page: str) -> None:
+    """The user of the image owns the folder of the volume, so that a new volume belongs to it."""
+    text = (ROOT / page).read_text().replace("\\\n", " ")
+    [command] = re.findall(r"docker run .*--init .*", text)
+
+    assert "ASH_HOME=/data" in arguments_of("ENV")[-1]
+    assert arguments_of("RUN")[-1].endswith("install --directory --owner ash --mode 700 /data")
+    assert re.search(r"(-v|--volume) [\w-]+:/data ", command)
+    assert re.search(r"(-p|--publish) 127\.0\.0\.1:4100:4100 ", command)
+    assert re.search(r"(-e|--env) ASH_ALLOW_UNAUTHENTICATED=1 ", command)
+
+
 def test_team_needs_keys_and_tls() -> None:
     """The additions for a team close the server, and name services and volumes that exist."""
     services = TEAM["services"]

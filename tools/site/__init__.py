@@ -1,0 +1,1 @@
+"""Builds the documentation as a site: `make docs`."""
