@@ -26,11 +26,11 @@ def repository(tmp_path: Path) -> Path:
     root = tmp_path / "repository"
     files = {
         "docs/README.md": INDEX,
-        "docs/guide.md": "# Guide\n\n[Why](decisions/0001-why.md#reason), [how](../lib/code.py), [all](decisions)\n",
+        "docs/guide.md": "# Guide\n\n[Why](decisions/0001-why.md#reason), [how](../.lib/code.py), [all](decisions)\n",
         "docs/decisions/0001-why.md": "# 1. Why\n\n## Reason\n\n[Notes](../../NOTES.md)\n",
         "NOTES.md": '# Notes\n\n<img src="docs/picture.png">\n',
         "docs/picture.png": "",
-        "lib/code.py": "print('```')\n",
+        ".lib/code.py": "print('```')\n",
     }
     for name, text in files.items():
         path = root / name
@@ -40,7 +40,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 def test_links_lead_to_pages(repository: Path, tmp_path: Path) -> None:
-    """Documents below docs/ are at the root of the site, others and source files below `repository`."""
+    """Documents below docs/ are at the root of the site, other files below `repository`, without hidden folders."""
     pages = tmp_path / "pages"
 
     write_pages(pages, repository)

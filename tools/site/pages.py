@@ -109,6 +109,8 @@ def page_of(path: PurePosixPath) -> str:
     if path in REFERENCES:
         return REFERENCES[path]
     place = path.relative_to("docs") if path.is_relative_to("docs") else "repository" / path
+    # The generator leaves out hidden folders.
+    place = PurePosixPath(*(part.removeprefix(".") for part in place.parts))
     return str(place) if path.suffix in {".md", ".png"} else f"{place}.md"
 
 
