@@ -5,6 +5,7 @@ edit are looked up in some events, which have the frequent words, and then in th
 beginning, at two edits. Functions accept a connection in autocommit mode (`connections.pool.open_pool`).
 """
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -27,6 +28,8 @@ _ANY_ROW = "!' '"
 """A query that every row matches: no word is a blank."""
 _TIMEOUT_MS = 200
 """For each statement."""
+_MAX_MS = 400
+"""For all of a search; words that are not looked up in this time have no suggestions."""
 
 _ALPHABETS = ("abcdefghijklmnopqrstuvwxyz", "αβγδεζηθικλμνξοπρστυφχψω", "абвгдежзиклмнопрстуфхцчшщъыьэюяіє")
 _DIGITS = frozenset("0123456789")
@@ -41,9 +44,10 @@ async def suggest_queries(
 
     `condition` and `params` select the rows to look at.
     """
+    lookup = _Lookup(conn, condition, params)
     words = single_words(q)[:_MAX_WORDS]
-    missing = [each for each in words if await _is_missing(conn, each.word, condition, params)]
-    nearest = [(each, await _nearest_words(conn, each.word, condition, params)) for each in missing]
+    missing = [each for each in words if await lookup.is_missing(each.word)]
+    nearest = [(each, await lookup.nearest_words(each.word)) for each in missing]
     if not nearest or not all(near for _, near in nearest):
         return []
     (first, choices), *others = nearest
@@ -51,44 +55,60 @@ async def suggest_queries(
     return [_replace(q, [(first, choice), *best]) for choice in choices]
 
 
-async def _is_missing(conn: AsyncConnection, word: str, condition: Sql, params: Mapping[str, Any]) -> bool:
-    query = {**params, "query": f"'{word}':*"}
-    return await _fetch(conn, SQL.has_words.fill(condition=condition), query) == []
+class _Lookup:
+    """Statements for one search, which end in limited time."""
 
+    def __init__(self, conn: AsyncConnection, condition: Sql, params: Mapping[str, Any]) -> None:
+        self._conn = conn
+        self._has_words = SQL.has_words.fill(condition=condition)
+        self._read_words = SQL.read_words.fill(condition=condition)
+        self._params = params
+        self._deadline = time.monotonic() + _MAX_MS / 1000
 
-async def _nearest_words(
-    conn: AsyncConnection, word: str, condition: Sql, params: Mapping[str, Any]
-) -> list[str]:
-    """Return stored words near to one, the most frequent first."""
-    if not _MIN_CHARACTERS <= len(word) <= _MAX_CHARACTERS or _DIGITS.issuperset(word):
-        return []
-    statement = SQL.read_words.fill(condition=condition)
-    candidates = sorted(set(_one_edit(word)) - {word})
+    async def is_missing(self, word: str) -> bool:
+        return await self._fetch(self._has_words, {"query": f"'{word}':*"}) == []
 
-    async def read(query: str, *, beginning: str | None = None, by_index: bool = True) -> list[str]:
+    async def nearest_words(self, word: str) -> list[str]:
+        """Return stored words near to one, the most frequent first."""
+        if not _MIN_CHARACTERS <= len(word) <= _MAX_CHARACTERS or _DIGITS.issuperset(word):
+            return []
+        candidates = sorted(set(_one_edit(word)) - {word})
+        near = await self._read(_ANY_ROW, candidates, by_index=False) or await self._read(
+            "|".join(f"'{each}'" for each in candidates), candidates
+        )
+        if not near and len(word) >= _MIN_CHARACTERS_FOR_TWO_EDITS:
+            beginning = word[:_BEGINNING]
+            words = await self._read(f"'{beginning}':*", beginning=beginning)
+            near = [each for each in words if is_within_two_edits(word, each)]
+        return near[:MAX_SUGGESTIONS]
+
+    async def _read(
+        self,
+        query: str,
+        candidates: Sequence[str] | None = None,
+        *,
+        beginning: str | None = None,
+        by_index: bool = True,
+    ) -> list[str]:
         bounds = {"rows": _MAX_ROWS, "most": _MAX_READ}
-        filters = {"candidates": candidates if beginning is None else None, "beginning": beginning}
-        values = {**params, "query": query, **bounds, **filters}
-        return [each for each, _ in await _fetch(conn, statement, values, by_index=by_index) or ()]
+        values = {"query": query, "candidates": candidates, "beginning": beginning, **bounds}
+        return [each for each, _ in await self._fetch(self._read_words, values, by_index=by_index) or ()]
 
-    near = await read(_ANY_ROW, by_index=False) or await read("|".join(f"'{each}'" for each in candidates))
-    if not near and len(word) >= _MIN_CHARACTERS_FOR_TWO_EDITS:
-        beginning = word[:_BEGINNING]
-        words = await read(f"'{beginning}':*", beginning=beginning)
-        near = [each for each in words if is_within_two_edits(word, each)]
-    return near[:MAX_SUGGESTIONS]
-
-
-async def _fetch(
-    conn: AsyncConnection, statement: Sql, values: Mapping[str, Any], *, by_index: bool = True
-) -> list[Any] | None:
-    """Return the rows of a statement; None if it takes too long."""
-    try:
-        async with conn.transaction():
-            await conn.execute(SQL.set_bounds, [f"{_TIMEOUT_MS}ms", "off" if by_index else "on"])
-            return await (await conn.execute(statement, values, prepare=False)).fetchall()
-    except errors.QueryCanceled:
-        return None
+    async def _fetch(
+        self, statement: Sql, values: Mapping[str, Any], *, by_index: bool = True
+    ) -> list[Any] | None:
+        """Return the rows of a statement; None if it takes too long, or if no time is left."""
+        timeout = min(_TIMEOUT_MS, round((self._deadline - time.monotonic()) * 1000))
+        if timeout <= 0:
+            return None
+        bounds = [f"{timeout}ms", "off" if by_index else "on"]
+        try:
+            async with self._conn.transaction():
+                await self._conn.execute(SQL.set_bounds, bounds)
+                rows = await self._conn.execute(statement, {**self._params, **values}, prepare=False)
+                return await rows.fetchall()
+        except errors.QueryCanceled:
+            return None
 
 
 def _one_edit(word: str) -> Iterator[str]:
