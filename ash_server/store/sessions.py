@@ -69,6 +69,9 @@ MAX_METADATA_BYTES = 64 * 1024
 _ACTIVE = timedelta(minutes=10)
 """An open turn without changes for this time counts as abandoned, as in viewer/lib/activity-text.js."""
 
+_MAX_ACTIVITIES = 200
+"""Sessions of a list with their activity."""
+
 SQL = statements(__file__)
 
 
@@ -423,9 +426,11 @@ class SessionStore(Resource):
         return session
 
     async def with_activity(self, sessions: Sequence[Session]) -> list[Session]:
-        """Return the sessions, with the activity of those that changed within 10 minutes."""
+        """Return the sessions, with the activity of those that changed within 10 minutes: at most the last 200."""
         earliest = datetime.now(UTC) - _ACTIVE
-        ids = [session.id for session in sessions if session.updated_at >= earliest]
+        changed = [session for session in sessions if session.updated_at >= earliest]
+        changed.sort(key=lambda session: session.updated_at, reverse=True)
+        ids = [session.id for session in changed[:_MAX_ACTIVITIES]]
         activities: Mapping[UUID, SessionActivity] = {}
         if ids:
             async with self._connections.connection() as conn:

@@ -1,6 +1,7 @@
 """The current activity of sessions, from the state of their normaliser and their last tool calls."""
 
-from collections.abc import Collection
+import asyncio
+from collections.abc import Collection, Iterable
 from uuid import UUID
 
 import msgspec
@@ -9,7 +10,7 @@ from psycopg import AsyncConnection
 from ash_server.redaction import redact
 from ash_server.store.log.stored_json import event_json
 from ash_server.store.statements import statements
-from ash_shared.eventlog import Normalizer
+from ash_shared.eventlog import Normalizer, OpenTurn
 from ash_shared.model.session import SessionActivity
 from ash_shared.projections.activity import to_activity
 
@@ -30,15 +31,23 @@ async def read_activities(
 ) -> dict[UUID, SessionActivity]:
     """Return the activity of sessions by id, with redacted arguments. Unknown sessions are omitted."""
     rows = await (await conn.execute(SQL.states, [list(session_ids)])).fetchall()
-    return {id: await _read_activity(conn, id, state) for id, state in rows}
+    turns: dict[UUID, OpenTurn | None] = {}
+    for id, state in rows:
+        turns[id] = Normalizer(state=state).open_turn()
+        await asyncio.sleep(0)  # a server has other requests
+    calls = await _last_calls(conn, [id for id, turn in turns.items() if turn is not None and turn.calls])
+    return {id: _to_activity(turn, calls.get(id, ())) for id, turn in turns.items()}
 
 
-async def _read_activity(conn: AsyncConnection, session_id: UUID, state: str | None) -> SessionActivity:
-    turn = Normalizer(state=state).open_turn()
-    calls = list[tuple[bytes]]()
-    if turn is not None and turn.calls:
-        calls = await (await conn.execute(SQL.last_calls, {"session_id": session_id})).fetchall()
-    activity = to_activity(turn, (msgspec.json.decode(content) for (content,) in calls))
+async def _last_calls(conn: AsyncConnection, session_ids: Collection[UUID]) -> dict[UUID, list[bytes]]:
+    """Return the last calls of each session, as JSON, in one round trip."""
+    async with conn.pipeline():
+        found = {id: await conn.execute(SQL.last_calls, {"session_id": id}) for id in session_ids}
+        return {id: [content for (content,) in await rows.fetchall()] for id, rows in found.items()}
+
+
+def _to_activity(turn: OpenTurn | None, calls: Iterable[bytes]) -> SessionActivity:
+    activity = to_activity(turn, map(msgspec.json.decode, calls))
     return activity.model_copy(update=_without_secrets(activity))
 
 
