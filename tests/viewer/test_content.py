@@ -47,8 +47,8 @@ COPIED = """
 (shown) => {
   const clipboardData = new DataTransfer();
   getSelection().selectAllChildren(shown);
-  document.dispatchEvent(new ClipboardEvent("copy", { clipboardData }));
-  return clipboardData.getData("text/plain").trim();
+  const isCopiedAsUsual = document.dispatchEvent(new ClipboardEvent("copy", { clipboardData, cancelable: true }));
+  return isCopiedAsUsual ? null : clipboardData.getData("text/plain").trim();
 }
 """
 COMMAND = "echo \u202etxt.exe\u202c"
@@ -103,6 +103,9 @@ async def test_content_of_messages(
     violations = {}
     async with visiting(browser, complaints, session.address, "light, wide") as page:
         await expect(page.locator(".math-drawn > math")).to_have_count(2)
+        space = await page.locator("div.math").evaluate(
+            "(box) => Math.round(box.clientHeight - box.querySelector('math').getBoundingClientRect().height)"
+        )
         copied_text = await page.locator("p:has(.math)").evaluate(COPIED)
         closed = await page.locator("pre.tool-args .hidden-characters").count()
         await page.evaluate(OPEN)
@@ -138,5 +141,6 @@ async def test_content_of_messages(
         "hidden": True,
     }
     assert (closed, codes, copied.strip()) == (2, ["U+202E", "U+202C"], COMMAND)
+    assert space == 0
     assert copied_text == "Press Ctrl, H2O, x2, bea@kites.example12, $x_1$."
     assert headings == ["h1", "h3", "h3"]

@@ -834,3 +834,17 @@ async def test_warns_of_transcripts_that_are_not_stored(page: Page, store: Store
     counts["expiring"] = 13
     await page.reload()
     await expect(notice).to_contain_text("13 transcripts")
+
+
+async def test_headers_link_the_other_pages(page: Page, ash: str) -> None:
+    links = dict[str, list[str]]()
+    for path in ("/", "/live", "/usage", "/compare"):
+        await page.goto(ash + path)
+        links[path] = await page.locator(".header-links > a").all_inner_texts()
+
+    assert links == {
+        "/": ["Live", "Usage", "API"],
+        "/live": ["Sessions", "Usage", "API"],
+        "/usage": ["Sessions", "Live", "API"],
+        "/compare": ["Sessions", "Live", "Usage", "API"],
+    }
