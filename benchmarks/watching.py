@@ -160,8 +160,7 @@ def _measure(case: Case, plan: Plan, folder: Path, url: str, server: str, files:
         percent = (_ticks(process.pid) - ticks) / os.sysconf("SC_CLK_TCK") / plan.seconds * 100
         status = _status(process.pid)
         delays = [_delay(url, path, number) for number, path in enumerate(files[: plan.lines])]
-    memory = (status[name] for name in ("VmRSS", "RssAnon", "VmHWM"))
-    return Measured(percent, *memory, median(delays))
+    return Measured(percent, status["VmRSS"], status["RssAnon"], status["VmHWM"], median(delays))
 
 
 @contextmanager

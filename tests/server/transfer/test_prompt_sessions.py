@@ -255,11 +255,11 @@ async def test_push_stores_the_same_prompts_and_not_those_of_transcripts(
     reports: list[ImportReport] = []
     with served(create_app(Settings(), database_url=database_url)) as url:
         options = PushOptions((), None, url, wait=0)
-        await push_paths(options, reports.append, watches=False)
+        await push_paths(options, reports.append)
         stored.unlink()
-        await push_paths(options, reports.append, watches=False)
+        await push_paths(options, reports.append)
         write(claude_home, SWEPT, "Where is the anchor?")
-        await push_paths(options, reports.append, watches=False)
+        await push_paths(options, reports.append)
 
     assert [report.total.counts["new"] for report in reports] == [1 + 1 + 2, 0, 1]
     assert await store.sessions.existing_ids([prompts_id(LOST), prompts_id(SWEPT)]) == {prompts_id(SWEPT)}
