@@ -426,7 +426,7 @@ class SessionStore(Resource):
         return session
 
     async def with_activity(self, sessions: Sequence[Session]) -> list[Session]:
-        """Return the sessions, with the activity of those that changed within 10 minutes: at most the last 200."""
+        """Return the sessions, with the activity of at most 200 that changed within 10 minutes, the last first."""
         earliest = datetime.now(UTC) - _ACTIVE
         changed = [session for session in sessions if session.updated_at >= earliest]
         changed.sort(key=lambda session: session.updated_at, reverse=True)

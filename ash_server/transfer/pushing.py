@@ -28,10 +28,10 @@ from ash_server.transfer.importing.file_import import (
     skip_prompts,
     state_of,
 )
-from ash_server.transfer.importing.file_state import repeat_if_changed
 from ash_server.transfer.importing.identity import TextDiffers
 from ash_server.transfer.importing.lines import FileLine, LineStart
 from ash_server.transfer.importing.parents import Parent, TranscriptHead, find_parent, line_bytes, read_head
+from ash_server.transfer.importing.stored.file_state import repeat_if_changed
 from ash_server.transfer.importing.transcript import embedded_transcripts, open_transcript
 from ash_server.transfer.importing.transcript_files import (
     Home,

@@ -155,7 +155,7 @@ async def import_files(
 
 
 def count_processes(jobs: int, files: int, size: int) -> int:
-    """Return the number of other processes that are worth their start, for files of this total size."""
+    """Return the number of other processes that are worth their start, for files with this total size."""
     return min(jobs, files, 1 + size // _MIN_PROCESS_BYTES) - 1
 
 

@@ -9,7 +9,7 @@ from ash_server.cli.import_.options import ImportOptions, default_jobs
 from ash_server.cli.import_.report import print_report, warn_of_problems
 from ash_server.cli.watch.changed_files import ChangedFiles
 from ash_server.cli.watch.seen_files import SeenFiles
-from ash_server.cli.watch.watcher import Advance, Outcome, Target, Watcher
+from ash_server.cli.watch.watcher import Advance, FileOutcome, Target, Watcher
 from ash_server.store import Store
 from ash_server.transfer.importing.databases.sessions import share_snapshots
 
@@ -21,7 +21,7 @@ async def watch_local(store: Store, seen: SeenFiles) -> None:
     files = ChangedFiles((), watches=True, seen=seen)
     options = ImportOptions(access=files.access, jobs=default_jobs())
 
-    async def store_file(path: Path, advance: Advance) -> Outcome:
+    async def store_file(path: Path, advance: Advance) -> FileOutcome:
         return await import_one_file(store, path, files.homes, options, advance)
 
     with share_snapshots() as snapshots:

@@ -17,9 +17,9 @@ from ash_server.cli.watch.file_events import changes
 from ash_server.transfer.importing.databases.sessions import SharedSnapshots
 from ash_server.transfer.importing.file_import import ImportedFile
 
-Outcome = ImportedFile | UnreadFile
+FileOutcome = ImportedFile | UnreadFile
 Advance = Callable[[int], None]
-StoreFile = Callable[[Path, Advance], Awaitable[Outcome]]
+StoreFile = Callable[[Path, Advance], Awaitable[FileOutcome]]
 
 
 class Target(NamedTuple):
@@ -122,7 +122,7 @@ class Watcher:
     def advance(self, size: int) -> None:
         self._advance(size)
 
-    def finish(self, path: Path, outcome: Outcome) -> None:
+    def finish(self, path: Path, outcome: FileOutcome) -> None:
         """Remember and report what was stored of a file that was taken from `pending`."""
         stamps, report = self.pending.finish(path), ImportReport()
         if isinstance(outcome, UnreadFile):

@@ -35,7 +35,6 @@ from ash_server.store.transcripts import Claim, TranscriptNames
 from ash_server.transfer.importing.compressed import text_size
 from ash_server.transfer.importing.copies import mark_copies
 from ash_server.transfer.importing.databases.opencode_rows import RowLine, batched_rows, without_ids
-from ash_server.transfer.importing.file_state import FileState, repeat_if_changed
 from ash_server.transfer.importing.identity import SessionSearch, TextDiffers
 from ash_server.transfer.importing.lines import (
     START,
@@ -48,6 +47,7 @@ from ash_server.transfer.importing.lines import (
 )
 from ash_server.transfer.importing.parents import TranscriptHead, line_bytes, read_head
 from ash_server.transfer.importing.result import ImportOutcome, ImportResult, LineProblem, decode_line
+from ash_server.transfer.importing.stored.file_state import FileState, repeat_if_changed
 from ash_server.transfer.importing.stored.mirrored import MirroredRecords
 from ash_server.transfer.importing.stored.rewritten import (
     RewrittenLines,

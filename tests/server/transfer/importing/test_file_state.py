@@ -31,10 +31,10 @@ async def test_a_file_that_is_rewritten_after_its_first_lines_were_read_is_read_
     monkeypatch.setattr(file_import, "read_head", rewrite)
     imported = await import_file(store, path, "a", identify=True)
 
-    sessions = [(await store.sessions.get(imported.session_id)).provider_session_id]
+    name = (await store.sessions.get(imported.session_id)).metadata["sessionId"]
     messages = await store.messages.list_messages(imported.session_id)
     assert [message.content + "\n" for message in messages] == path.read_text().splitlines(keepends=True)
-    assert (sessions, len(heads)) == (["new"], 2)
+    assert (name, len(heads)) == ("new", 2)
 
 
 def test_only_folders_that_have_changed_are_listed_again(
@@ -54,8 +54,8 @@ def test_only_folders_that_have_changed_are_listed_again(
         listed.clear()
         return [path.name for path in find_files(tmp_path, [], errors.append, known=known)]
 
-    for folder in ("old", "new"):
-        write(tmp_path / folder / "a.jsonl", "")
+    for name in ("old", "new"):
+        write(tmp_path / name / "a.jsonl", "")
     for folder in (tmp_path / "old", tmp_path):
         os.utime(folder, (1, 1))
     assert (find(), sorted(listed)) == (["a.jsonl"] * 2, sorted([tmp_path.name, "new", "old"]))
