@@ -301,10 +301,8 @@ def _parse_list(values: list[Any], source: str | None) -> ParsedText:
     """Parse a top-level list as one record if a provider recognises it, else each element as a record or block."""
     if len(values) > MAX_BLOCKS:
         raise LimitExceeded
-    providers = _load_providers()
-    list_provider = providers.recognize_list(values)
-    declared_provider = providers.get(source or "", list_provider)
-    if list_provider is not None and declared_provider is list_provider:
+    list_provider = _find_list_provider(values, source)
+    if list_provider is not None:
         record = {"list": values}
         return _parse_with(list_provider, list_provider.wire_type(record), record)
     elements = [
@@ -312,6 +310,16 @@ def _parse_list(values: list[Any], source: str | None) -> ParsedText:
         for value in values
     ]
     return _parse_elements(elements)
+
+
+def _find_list_provider(values: list[Any], source: str | None) -> Provider | None:
+    """Return the provider that reads a top-level list as one record; None if its elements are records."""
+    providers = _load_providers()
+    declared = providers.get(source or "")
+    if declared is not None and declared.reads_lists:
+        return declared
+    recognized = providers.recognize_list(values)
+    return recognized if declared in (None, recognized) else None
 
 
 def _parse_elements(elements: Sequence[ParsedText], *, is_glued: bool = False) -> ParsedText:
@@ -344,6 +352,9 @@ def identify(raw: str, source: str | None) -> Identity:
     except ValueError:
         values = split_values(raw)
         return identify(values[0], source) if values else Identity()
+    if isinstance(value, list):
+        list_provider = _find_list_provider(value, source)
+        return Identity() if list_provider is None else _identify(list_provider, {"list": value})
     if not isinstance(value, dict):
         return Identity()
     record = _open_envelope(value)

@@ -39,6 +39,7 @@ from ash_shared.records.atif_notes import (
     without_notes,
 )
 from ash_shared.records.contract import Marks, ParsedRecord, Part, Provider, Record, Speaker, WireType
+from ash_shared.records.documents import keyed_part
 from ash_shared.records.fingerprints import body_keys
 from ash_shared.records.json_fields import (
     cost_at,
@@ -58,7 +59,6 @@ from ash_shared.records.json_fields import (
     value_at,
 )
 from ash_shared.records.steps import (
-    RESULT_SECTION,
     CurrentAgent,
     DocumentStart,
     Emit,
@@ -373,14 +373,11 @@ def _step_parts(step: Any, key: str | None) -> list[Part]:
 
 
 def _keyed(part: Part, key: str, number: int, *, is_own: bool) -> Part:
-    """Return the part as the section of a message. The results of calls are in the section `RESULT_SECTION` of the
-    message with the key of the calls' section, so that changed calls take their results along."""
+    """Return the part as the section of a message."""
     has_results = not is_own and all(block["type"] == "tool_result" for block in part.blocks)
-    calls = f"{key}/calls"
-    if has_results:
-        return replace(part, key=calls, relation="section", section=RESULT_SECTION)
     own = key if is_own else f"{key}/{number}"
-    return replace(part, key=own, relation="section", section=calls if is_own else own)
+    section = f"{key}/calls" if is_own or has_results else own
+    return keyed_part(part, own, section, has_results=has_results)
 
 
 def _is_copied(step: Any) -> bool:

@@ -141,6 +141,8 @@ class Provider:
     recognizes_list: Callable[[list[Any]], bool] | None = None
     """Return True if a top-level list is a single record, which is then parsed as `{"list": [...]}`. In any other
     list each element is a record."""
+    reads_lists: bool = False
+    """True if every top-level list with this declared source is a single record."""
     header: Callable[[Record], RecordHeader] = lambda record: RecordHeader()
     """Return the header of a record (id, time, model, session). Never raises."""
     identify: Callable[[Record], Identity] = lambda record: Identity()

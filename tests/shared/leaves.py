@@ -320,9 +320,16 @@ def _copilot(record: dict[str, Any]) -> Any:
     return record
 
 
+def _cline_task(record: dict[str, Any]) -> Any:
+    return [
+        _item(value) for value in _select(record, "text", "reasoning", "images", "content") if value != ""
+    ]
+
+
 _CONTENTS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
     "antigravity": _antigravity,
     "atif": _atif,
+    "cline_task": _cline_task,
     "openai_chat": _chat,
     "openai_responses": _responses,
     "codex": _codex,

@@ -127,6 +127,7 @@ SOURCES = {
     "antigravity": "antigravity",
     "atif": "atif",
     "bedrock": "bedrock",
+    "cline_task": "cline_task",
     "codex": "codex",
     "copilot": "copilot_cli",
     "cursor": "cursor",
@@ -163,6 +164,11 @@ AMBIGUOUS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "pydantic__pydantic-ai__086.jsonl:2": NONE,
         "pydantic__pydantic-ai__087.jsonl:1": NONE,
         "pydantic__pydantic-ai__087.jsonl:2": ("bedrock",),
+    },
+    "cline_task": {  # messages of the API without a time, which any client may have written
+        "kenn-io__agentsview__074.api_conversation_history.json:1": ("claude",),
+        "kenn-io__agentsview__075.api_conversation_history.json:1": ("claude",),
+        "kenn-io__agentsview__076.api_conversation_history.json:1": ("claude",),
     },
     "codex_rollout": {  # similar lines of other tools, with only a role and a content
         "jazzyalex__agent-sessions__3.jsonl:4": ("claude",),
