@@ -85,6 +85,7 @@ BODY_KEYS = (
         "_original",
         "api",
         "candidates",
+        "chat_messages",
         "choices",
         "contents",
         "error",
@@ -92,14 +93,19 @@ BODY_KEYS = (
         "history",
         "info",
         "input",
+        "mapping",
         "messages",
+        "messages_path",
         "method",
         "msg",
         "object",
         "output",
         "parts",
+        "requests",
         "stats",
         "type",
+        "updated_at",
+        "v",
     }
 )
 

@@ -326,9 +326,18 @@ def _cline_task(record: dict[str, Any]) -> Any:
     ]
 
 
+def _cline_session(record: dict[str, Any]) -> Any:
+    messages = _map_list(record, "messages", lambda message: _item(message["content"]))
+    event = record.get("event", {})
+    is_whole = event.get("type") == "content_end" or event.get("contentType") == "tool"
+    names = ("text", "output", "input", "toolCallId", "toolName")
+    return messages or (_select(event, *names) if is_whole and "update" not in event else None)
+
+
 _CONTENTS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
     "antigravity": _antigravity,
     "atif": _atif,
+    "cline_session": _cline_session,
     "cline_task": _cline_task,
     "openai_chat": _chat,
     "openai_responses": _responses,

@@ -127,6 +127,7 @@ SOURCES = {
     "antigravity": "antigravity",
     "atif": "atif",
     "bedrock": "bedrock",
+    "cline_session": "cline_session",
     "cline_task": "cline_task",
     "codex": "codex",
     "copilot": "copilot_cli",

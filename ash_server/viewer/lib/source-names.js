@@ -17,6 +17,7 @@ const NAMES = {
   pydantic_ai: "Pydantic AI",
   vercel: "Vercel AI SDK",
   atif: "ATIF",
+  cline_session: "Cline",
   cline_task: "Cline task",
   cowork: "Claude Cowork",
   openclaude: "OpenClaude",
