@@ -9,7 +9,7 @@ CORPUS_NEXT = CORPUS.with_name("corpus-next")
 NEXT_FOLDERS = (
     *("antigravity_cli", "atif", "claude_code_2_1_2xx", "codex_rollout_0_14x", "copilot_cli"),
     *("opencode_export_2026", "opencode_sqlite", "opencode_v2_events"),
-    *("cline_session", "cline_task"),
+    *("chatgpt_export", "claude_ai_export", "cline_session", "cline_task"),
 )
 """The folders of newer samples with formats that are read."""
 CLAUDE_FAMILY = ("agent_sdk_stream", "anthropic_api", "claude_code_jsonl", "claude_stream_json")

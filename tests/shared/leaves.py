@@ -334,9 +334,27 @@ def _cline_session(record: dict[str, Any]) -> Any:
     return messages or (_select(event, *names) if is_whole and "update" not in event else None)
 
 
+def _chatgpt(record: dict[str, Any]) -> Any:
+    messages = [node["message"] for node in record["mapping"].values() if node["message"] is not None]
+    return [
+        [value for key, value in message["content"].items() if key != "content_type"] for message in messages
+    ]
+
+
+def _claude_ai(record: dict[str, Any]) -> Any:
+    return [
+        [_item(message["content"]), message.get("attachments"), message.get("files")]
+        if message.get("content")
+        else [message.get("text"), message.get("attachments")]
+        for message in record["chat_messages"]
+    ]
+
+
 _CONTENTS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
     "antigravity": _antigravity,
     "atif": _atif,
+    "chatgpt_export": _chatgpt,
+    "claude_ai_export": _claude_ai,
     "cline_session": _cline_session,
     "cline_task": _cline_task,
     "openai_chat": _chat,

@@ -127,6 +127,8 @@ SOURCES = {
     "antigravity": "antigravity",
     "atif": "atif",
     "bedrock": "bedrock",
+    "chatgpt_export": "chatgpt_export",
+    "claude_ai_export": "claude_ai_export",
     "cline_session": "cline_session",
     "cline_task": "cline_task",
     "codex": "codex",

@@ -17,6 +17,8 @@ const NAMES = {
   pydantic_ai: "Pydantic AI",
   vercel: "Vercel AI SDK",
   atif: "ATIF",
+  chatgpt_export: "ChatGPT",
+  claude_ai_export: "Claude.ai",
   cline_session: "Cline",
   cline_task: "Cline task",
   cowork: "Claude Cowork",
