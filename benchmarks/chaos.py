@@ -185,6 +185,7 @@ class Run:
     def _start_push(self, tenant: str, folder: Path) -> None:
         variables = {
             "HOME": str(folder),
+            "TMPDIR": str(folder.parent),
             "ASH_URL": self._deployment.address,
             "ASH_KEY": self._deployment.keys[tenant],
         }

@@ -148,6 +148,7 @@ def _measure(case: Case, plan: Plan, folder: Path, url: str, server: str, files:
         **{key: value for key, value in os.environ.items() if not key.startswith("ASH_")},
         "HOME": str(folder / "home"),
         "ASH_HOME": str(folder / "ash"),
+        "TMPDIR": str(folder),
         "PYTHONUNBUFFERED": "1",
         **target,
     }

@@ -450,7 +450,7 @@ async def test_a_stopped_import_leaves_no_process_and_can_continue(
 def started_import(database_url: str, paths: list[Path]) -> Iterator[subprocess.Popen[str]]:
     """Run `ash import` as the shell of a terminal does, in a process group of its own."""
     command = [sys.executable, "-c", IMPORT_IN_PROCESSES, "import", *map(str, paths), "--jobs", "3"]
-    environ = {**os.environ, "ASH_DATABASE_URL": database_url}
+    environ = {**os.environ, "ASH_DATABASE_URL": database_url, "TMPDIR": str(paths[0].parent)}
     with subprocess.Popen(
         command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
     ) as process:

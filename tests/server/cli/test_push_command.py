@@ -69,7 +69,7 @@ def watching(home: Path, url: str, key: str = "") -> Iterator[subprocess.Popen[s
     """Run `ash push --discover --watch`."""
     streams: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     command = [str(COMMAND), "push", "--discover", "--watch"]
-    environment = {**variables(home, url), "ASH_KEY": key}
+    environment = {**variables(home, url), "ASH_KEY": key, "TMPDIR": str(home.parent)}
     with subprocess.Popen(command, env=environment, **streams, text=True) as process:
         try:
             yield process

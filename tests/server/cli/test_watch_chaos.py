@@ -236,7 +236,7 @@ class Store:
 
 @pytest.fixture(params=["local", "server"])
 def store(request: pytest.FixtureRequest, tmp_path: Path, database_url: str) -> Iterator[Store]:
-    variables: dict[str, Any] = {"ASH_HOME": str(tmp_path / "ash")}
+    variables: dict[str, Any] = {"ASH_HOME": str(tmp_path / "ash"), "TMPDIR": str(tmp_path)}
     if request.param == "local":
         all_variables = environment(tmp_path, database_url, variables)
         yield Store(tmp_path, database_url, all_variables, files=1000)

@@ -32,7 +32,8 @@ from tests.waiting import TIMEOUT, wait_until
 @contextmanager
 def watching(folder: Path, database_url: str) -> Iterator[subprocess.Popen[str]]:
     streams: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    variables = {**environment(folder, database_url, {}), "ASH_HOME": str(folder / "ash")}
+    own_folders = {"ASH_HOME": str(folder / "ash"), "TMPDIR": str(folder)}
+    variables = environment(folder, database_url, own_folders)
     with subprocess.Popen([str(COMMAND), "watch"], env=variables, **streams, text=True) as process:
         try:
             yield process

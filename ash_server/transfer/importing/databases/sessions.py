@@ -7,7 +7,6 @@ All sessions of an import read one snapshot (`share_snapshots`). Tables with acc
 are in the copy, but never read.
 """
 
-import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -132,7 +131,6 @@ class SharedSnapshots:
 
     def renew(self) -> None:
         """Forget the snapshots and values of databases that have changed."""
-        os.utime(self.folder)  # it is in use
         now = time.monotonic()
         for database, shared in [*self.snapshots.items()]:
             if now >= shared.renewable_at and _states(database) != shared.states:

@@ -12,13 +12,14 @@ database that it only reads, so the way of copying depends on these files:
 `immutable` is used for finished copies only: SQLite then ignores the log.
 """
 
+import fcntl
 import os
 import shutil
 import sqlite3
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from errno import EAGAIN, EINVAL, EIO
 from io import FileIO
 from pathlib import Path
@@ -43,8 +44,8 @@ _ATTEMPTS_WITHOUT_LOCK = 4
 _PAUSE_SECONDS = 0.05
 
 _PREFIX = "ash-sqlite-"
-_MAX_AGE_SECONDS = 7 * 24 * 60 * 60
-"""Time after which the folder of a process that was killed is deleted; `ash push --watch` may run for days."""
+_NEW_SECONDS = 10 * 60
+"""Time in which a folder without a lock is kept: its process has just created it."""
 
 _REST_SECONDS = 0.1
 """Time since the last write after which another one changes the time of the file: a clock tick is shorter."""
@@ -79,11 +80,25 @@ def open_snapshot(path: Path, access: FileAccess = ANY_FILE) -> Iterator[sqlite3
 def private_folder() -> Iterator[Path]:
     """Create a temporary folder that only this user can read, and delete those that killed processes have left."""
     for folder in Path(gettempdir()).glob(f"{_PREFIX}*"):
-        with suppress(OSError):  # of another user, or deleted meanwhile
-            if time.time() - folder.lstat().st_mtime > _MAX_AGE_SECONDS:
-                shutil.rmtree(folder)
-    with TemporaryDirectory(prefix=_PREFIX) as name:
+        with suppress(OSError):  # of another user, in use, or deleted meanwhile
+            if time.time() - folder.lstat().st_mtime > _NEW_SECONDS:
+                with _locked(folder):
+                    shutil.rmtree(folder)
+    with TemporaryDirectory(prefix=_PREFIX) as name, ExitStack() as lock:
+        with suppress(OSError):  # a file system without locks
+            lock.enter_context(_locked(Path(name)))
         yield Path(name)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Lock a folder until the process ends. Raises BlockingIOError if another process uses it."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def connect(copy: Path) -> sqlite3.Connection:

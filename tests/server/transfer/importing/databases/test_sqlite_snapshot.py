@@ -201,13 +201,15 @@ def test_the_copy_is_private_and_removed(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_copies_of_killed_processes_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    for name in ("ash-sqlite-old", "ash-sqlite-new", "other"):
+    for name in ("ash-sqlite-killed", "ash-sqlite-new", "other"):
         create(tmp_path / name / "copy.db")
         if name != "ash-sqlite-new":
             os.utime(tmp_path / name, (0, 0))
 
-    with private_folder():
-        pass
+    with private_folder() as used:
+        os.utime(used, (0, 0))
+        with private_folder():
+            assert used.exists()
 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ash-sqlite-new", "other"]
 
