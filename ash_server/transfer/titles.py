@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from glob import escape
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ash_server.file_access import ANY_FILE, FileAccess
 from ash_server.store.text import storable
@@ -97,13 +97,43 @@ def _find_cowork_session(path: Path) -> Path | None:
 
 
 def _read_cowork_session(text: str) -> SessionName | None:
-    session = json.loads(text)
-    title = session.get("title") if isinstance(session, dict) else None
-    is_title = isinstance(title, str) and bool(title.strip())
-    return SessionName(storable(str(title)), is_typed=False) if is_title else None
+    return _title_in(json.loads(text), "title")
+
+
+def _title_in(document: Any, *names: str) -> SessionName | None:
+    """Return the first title at these keys."""
+    values = (document.get(name) for name in names) if isinstance(document, dict) else ()
+    title = next((value for value in values if isinstance(value, str) and value.strip()), None)
+    return None if title is None else SessionName(storable(title), is_typed=False)
+
+
+def _find_grok_summary(path: Path) -> Path | None:
+    return path.with_name("summary.json") if path.name == "chat_history.jsonl" else None
+
+
+def _read_grok_summary(text: str) -> SessionName | None:
+    return _title_in(json.loads(text), "generated_title", "session_summary")
+
+
+def _find_kimi_state(path: Path) -> Path | None:
+    """Return `state.json` of a session, in its folder above `agents/main`, or beside its log in earlier versions."""
+    if path.name != "wire.jsonl":
+        return None
+    folder = path.parent
+    if folder.parent.name != "agents":
+        return folder / "state.json"
+    return folder.parent.parent / "state.json" if folder.name == "main" else None
+
+
+def _read_kimi_state(text: str) -> SessionName | None:
+    state = json.loads(text)
+    name = _title_in(state, "title", "custom_title")
+    return name and name._replace(is_typed=state.get("isCustomTitle") is True)
 
 
 _TITLE_FILES = (
     _TitleFile(_find_workspace, _read_workspace),
     _TitleFile(_find_cowork_session, _read_cowork_session),
+    _TitleFile(_find_grok_summary, _read_grok_summary),
+    _TitleFile(_find_kimi_state, _read_kimi_state),
 )

@@ -25,6 +25,7 @@ class _Agent(NamedTuple):
 
 
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_KIMI_ID = rf"(?:session_)?{_UUID}"
 _OPENCODE_ID = r"ses_[0-9A-Za-z]{26}"
 
 _AGENTS: Mapping[str, _Agent] = {
@@ -44,6 +45,12 @@ _AGENTS: Mapping[str, _Agent] = {
     "opencode": _Agent(("opencode", "--session", "{id}"), _OPENCODE_ID),
     "copilot_cli": _Agent(("copilot", "--resume={id}"), _UUID),
     "pi": _Agent(("pi", "--session", "{id}"), _UUID),
+    "kimi": _Agent(
+        ("kimi", "--session", "{id}"),
+        _KIMI_ID,
+        rf"sessions/[^/]+/(?P<id>{_KIMI_ID})/(?:agents/main/)?wire\.jsonl",
+    ),
+    "qwen_code": _Agent(("qwen", "--resume", "{id}"), _UUID),
 }
 """By the agent of a session. Agents without a documented option are absent."""
 

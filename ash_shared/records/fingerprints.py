@@ -148,6 +148,34 @@ def is_cursor_line(record: dict[str, Any]) -> bool:
     )
 
 
+def is_qwen_line(record: dict[str, Any]) -> bool:
+    """Return True for a line of Qwen Code: Claude's envelope with the parts of Gemini, or with a payload."""
+    if "uuid" not in record or "sessionId" not in record or not record.keys().isdisjoint(_NOT_QWEN_KEYS):
+        return False
+    message = record.get("message")
+    if not isinstance(message, dict):
+        return record.get("type") == "system" and "systemPayload" in record
+    return "content" not in message and isinstance(message.get("parts"), list)
+
+
+_NOT_QWEN_KEYS = ENVELOPE_KEYS | {"content", "tool_use_id"}
+
+
+def is_grok_line(record: dict[str, Any]) -> bool:
+    """Return True for a line of Grok Build with a type that Claude's lines also have. Its lines have no ids."""
+    if not isinstance(record.get("content"), str | list) or not record.keys() <= _GROK_KEYS:
+        return False
+    return ("tool_call_id" in record) is (record["type"] == "tool_result")
+
+
+_GROK_KEYS = frozenset(
+    {
+        *("content", "model_fingerprint", "model_id", "prior_turn_interrupt", "prompt_index"),
+        *("reasoning_effort", "synthetic_reason", "tool_call_id", "tool_calls", "type"),
+    }
+)
+
+
 def is_opencode_message(record: dict[str, Any]) -> bool:
     """Return True for a message of OpenCode's second model, with the same types as Claude's lines."""
     id = record.get("id")

@@ -100,6 +100,45 @@ def _copilot(session: str) -> LINES:
     ]
 
 
+def _qwen(session: str) -> LINES:
+    return [
+        {
+            "uuid": f"{session}-1",
+            "parentUuid": None,
+            "sessionId": session,
+            "timestamp": "2026-03-02T09:00:00.000Z",
+            "type": "user",
+            "cwd": "/work/shop",
+            "version": "0.21.0",
+            "message": {"role": "user", "parts": [{"text": f"Sort the shelves of {session}"}]},
+        }
+    ]
+
+
+def _grok(session: str) -> LINES:
+    return [
+        {"type": "system", "content": "You sort."},
+        {
+            "type": "user",
+            "content": [{"type": "text", "text": f"Sort the shelves of {session}"}],
+            "prompt_index": 0,
+        },
+    ]
+
+
+def _kimi(session: str) -> LINES:
+    message = {"role": "user", "content": [{"type": "text", "text": f"Sort the shelves of {session}"}]}
+    return [
+        {"type": "metadata", "protocol_version": "1.5", "created_at": 1772442000000},
+        {
+            "type": "context.append_message",
+            "agentId": "main",
+            "message": {**message, "toolCalls": [], "origin": {"kind": "user"}},
+            "time": 1772442001000,
+        },
+    ]
+
+
 _COWORK = "Library/Application Support/Claude/local-agent-mode-sessions/account/space"
 
 _BRAIN = ".gemini/antigravity-cli/brain/antigravity-1"
@@ -111,6 +150,9 @@ TRANSCRIPTS: Mapping[str, tuple[str, LINES]] = {
     ),
     "copilot_cli": (".copilot/session-state/copilot-1/events.jsonl", _copilot("copilot-1")),
     "pi": (".pi/agent/sessions/--work--/2026-03-02_pi-1.jsonl", _pi("pi-1")),
+    "qwen_code": (".qwen/projects/-work-shop/chats/qwen-1.jsonl", _qwen("qwen-1")),
+    "grok_build": (".grok/sessions/%2Fwork%2Fshop/grok-1/chat_history.jsonl", _grok("grok-1")),
+    "kimi": (".kimi-code/sessions/wd_shop_1/session_1/agents/main/wire.jsonl", _kimi("kimi-1")),
     "cowork": (f"{_COWORK}/local_1/.claude/projects/-work/cowork-1.jsonl", _claude("cowork-1")),
     "openclaude": (".openclaude/projects/-work-shop/openclaude-1.jsonl", _claude("openclaude-1")),
     "iflow": (".iflow/projects/-work-shop/session-iflow-1.jsonl", _claude("iflow-1")),
@@ -142,6 +184,8 @@ COUNTS = {
 _TITLES = {
     ".copilot/session-state/copilot-1/workspace.yaml": "id: copilot-1\nname: Sort by colour\nuser_named: true\n",
     f"{_COWORK}/local_1.json": json.dumps({"title": "Sort by size"}),
+    ".kimi-code/sessions/wd_shop_1/session_1/state.json": json.dumps({"title": "Sort by height"}),
+    ".grok/sessions/%2Fwork%2Fshop/grok-1/summary.json": json.dumps({"generated_title": "Sort by weight"}),
 }
 """Files with the titles of sessions."""
 
@@ -160,6 +204,11 @@ _OTHER_FILES = (
     ".local/share/devin/cli/credentials.json",
     ".vtcode/sessions/history.json",
     ".trae/cli/auth.json",
+    ".qwen/settings.json",
+    ".grok/auth.json",
+    ".kimi-code/credentials/kimi.json",
+    ".kimi-code/session_index.jsonl",
+    ".grok/sessions/%2Fwork%2Fshop/grok-1/updates.jsonl",
 )
 
 

@@ -292,6 +292,35 @@ def _antigravity(record: dict[str, Any]) -> Any:
     return _select(record.get("result"), "response") or None if "result" in record else None
 
 
+def _qwen(record: dict[str, Any]) -> Any:
+    if "session_id" in record:
+        return _claude(record)
+    outcome = {key: value for key, value in record.get("toolCallResult", {}).items() if key != "callId"}
+    return [_gemini_content(record.get("message")), outcome, record.get("systemPayload")]
+
+
+def _kimi(record: dict[str, Any]) -> Any:
+    message = record.get("message")
+    if record.get("type") == "context.append_message":
+        return [_item(message["content"]), message.get("toolCalls"), message.get("toolCallId")]
+    if record.get("type") == "context.append_loop_event":
+        event = record["event"]
+        if event["type"] == "content.part":
+            return _item(event["part"])
+        return _item(_select(event, "toolCallId", "name", "args", "display", "description", "result"))
+    if "timestamp" in record and isinstance(message, dict) and "payload" in message:
+        payload = message["payload"]
+        nested = _select(
+            payload, "user_input", "tool_call_id", "return_value", "text", "think", "function", "id"
+        )
+        return [_item(value) for value in nested] or payload
+    return _item(_select(record, "systemPrompt", "summary", "contextSummary"))
+
+
+def _grok(record: dict[str, Any]) -> Any:
+    return _item({key: value for key, value in record.items() if key != "model_id" and value != ""})
+
+
 _COPILOT_ANSWER = (
     "content",
     "reasoningText",
@@ -367,9 +396,12 @@ _CONTENTS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
     "cursor": _cursor,
     "bedrock": _bedrock,
     "vercel": _vercel,
+    "grok": _grok,
+    "kimi": _kimi,
     "langchain": _langchain,
     "opencode": _opencode,
     "pi_": _pi,
     "pydantic_ai": _pydantic_ai,
+    "qwen": _qwen,
 }
 """By the prefix of the folder name; all other folders contain Claude's formats."""

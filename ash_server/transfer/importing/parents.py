@@ -149,6 +149,21 @@ def _find_for_opencode(path: Path, head: TranscriptHead) -> Path | None:
     return path.with_name(f"{head.parent}{suffix}") if _is_file_name(head.parent) else None
 
 
+def _find_for_qwen(path: Path, head: TranscriptHead) -> Path | None:
+    """Return `chats/<session>.jsonl` of `subagents/<session>/agent-*.jsonl`."""
+    folder = path.parent
+    return (
+        folder.parent.parent / "chats" / f"{folder.name}.jsonl" if folder.parent.name == "subagents" else None
+    )
+
+
+def _find_for_kimi(path: Path, head: TranscriptHead) -> Path | None:
+    """Return `agents/main/wire.jsonl` of `agents/<agent>/wire.jsonl`."""
+    folder = path.parent
+    is_subagent = folder.parent.name == "agents" and folder.name != "main"
+    return folder.with_name("main") / path.name if is_subagent else None
+
+
 def _find_for_atif(path: Path, head: TranscriptHead) -> Path | None:
     """Return `<name>.json` of `<name>.summarization-1-summary.json`: Terminus writes its summaries next to it."""
     match = _SUMMARIZATION.fullmatch(path.name)
@@ -164,6 +179,8 @@ _FINDERS: Mapping[str, Callable[[Path, TranscriptHead], Path | None]] = {
     "cursor": _find_for_cursor,
     "opencode": _find_for_opencode,
     "atif": _find_for_atif,
+    "kimi": _find_for_kimi,
+    "qwen_code": _find_for_qwen,
 }
 
 

@@ -15,7 +15,9 @@ from ash_shared.records.fingerprints import (
     body_keys,
     is_cursor_line,
     is_cursor_sdk_message,
+    is_grok_line,
     is_opencode_message,
+    is_qwen_line,
 )
 from ash_shared.records.json_fields import is_one_of, value_at
 
@@ -168,10 +170,12 @@ def is_response(record: Record) -> bool:
 
 
 def is_line(record: Record) -> bool:
+    if "tool_call_id" in record:
+        return False
     if "message" in record:
-        return not (is_cursor_line(record) or is_cursor_sdk_message(record))
+        return not (is_cursor_line(record) or is_cursor_sdk_message(record) or is_qwen_line(record))
     return (
-        not (_is_gemini_cli_message(record) or is_opencode_message(record))
+        not (_is_gemini_cli_message(record) or is_opencode_message(record) or is_grok_line(record))
         and not record.keys() & {"parts", "kwargs"}
         and _is_content(record.get("content", ""))
     )
@@ -194,7 +198,12 @@ def is_result(record: Record) -> bool:
 
 
 def is_system(record: Record) -> bool:
-    if is_cursor_sdk_message(record):
+    if (
+        "tool_call_id" in record
+        or is_cursor_sdk_message(record)
+        or is_qwen_line(record)
+        or is_grok_line(record)
+    ):
         return False
     has_own_key = not CLAUDE_LINE_KEYS.isdisjoint(record)
     is_cursor_init = record.get("subtype") == "init" and "permissionMode" in record
@@ -204,7 +213,9 @@ def is_system(record: Record) -> bool:
 def is_block(record: Record) -> bool:
     """Return True for a bare block that no other format writes. Files of Vercel have a `mediaType`, events of Gemini
     CLI a `tool_id`, and tool results of other formats lack Claude's keys."""
-    if record["type"] == "tool_result" and not record.keys() & {"content", "tool_use_id"}:
+    if record["type"] == "tool_result" and (
+        not record.keys() & {"content", "tool_use_id"} or is_grok_line(record)
+    ):
         return False
     return (
         record.keys().isdisjoint(("lc", "mediaType", "subtype", "tool_id"))

@@ -282,7 +282,12 @@ def test_discovers_every_agent(ash: Ash, tmp_path: Path) -> None:
         {("pi", id): 1 for id in (None, "omp", "prime", "openclaw", "qclaw")}
     )
     assert listed("--source", "open") == Counter()
-    for source, title in {"cowork": "Sort by size", "copilot_cli": "Sort by colour"}.items():
+    for source, title in {
+        "cowork": "Sort by size",
+        "copilot_cli": "Sort by colour",
+        "grok_build": "Sort by weight",
+        "kimi": "Sort by height",
+    }.items():
         session = session_of(source)
         assert session[0] == title
         assert ash("reindex", session[1]).code == 0

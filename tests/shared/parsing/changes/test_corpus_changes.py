@@ -31,6 +31,7 @@ CALLS_WITH_CHANGES = {
     "opencode_export_2026": 20,
     "opencode_sqlite": 1,
     "pi_stream": 1,
+    "qwen_code": 4,
     "vercel_uimessage_stream": 1,
 }
 """By folder; the others have none."""
