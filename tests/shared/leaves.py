@@ -300,7 +300,7 @@ def _qwen(record: dict[str, Any]) -> Any:
 
 
 def _kimi(record: dict[str, Any]) -> Any:
-    message = record.get("message")
+    message: Any = record.get("message")
     if record.get("type") == "context.append_message":
         return [_item(message["content"]), message.get("toolCalls"), message.get("toolCallId")]
     if record.get("type") == "context.append_loop_event":
