@@ -1,25 +1,29 @@
 """Derive the events of a session again from its messages with the current normaliser.
 
-One transaction: readers see the old log until it commits and then continue after it, beginning with a `reset` event.
-Posted events are moved to their places in the new log.
+The new log is derived without a lock, into a temporary file. One transaction then locks the session, adds what was
+appended meanwhile and replaces the log: readers see the old log until it commits and then continue after it, beginning
+with a `reset` event. Posted events are moved to their places in the new log.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+import pickle
+import tempfile
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, closing
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 from uuid import UUID, uuid5
 
 import msgspec
 from psycopg import AsyncConnection, AsyncServerCursor
 from psycopg.rows import args_row
 
+from ash_server.errors import SessionNotFound
 from ash_server.offload import offload
 from ash_server.store.log import open_texts, writer
 from ash_server.store.log.derived import Derived
-from ash_server.store.log.tool_calls import add_activity, reset_facts, write_facts
+from ash_server.store.log.tool_calls import replace_facts
 from ash_server.store.log.writer import (
     Counters,
     IssueCounts,
@@ -35,7 +39,7 @@ from ash_server.store.log.writer import (
 from ash_server.store.message_pages import set_by_writer
 from ash_server.store.session_facts import to_milliseconds
 from ash_server.store.statements import statements
-from ash_server.store.usage.answers import delete_answers, write_answers
+from ash_server.store.usage.answers import replace_answers
 from ash_shared.eventlog import FIRST_LINES, NORMALIZER_VERSION, NOTED, Line, Normalizer, parse_line
 from ash_shared.model.event_types import CHUNKS
 from ash_shared.model.message import Role
@@ -45,6 +49,14 @@ Row = TypeVar("Row")
 _FETCH_SIZE = 100
 _BATCH_SIZE = 500
 """Events per INSERT."""
+_MAX_UNLOCKED = 10
+"""Rounds without a lock: each derives what was appended during the one before."""
+_MAX_LOCKED = 100
+"""Messages and events that are derived under the lock, unless appends are faster than the derivation."""
+_MAX_MEMORY = 16 * 1024 * 1024
+"""Bytes of a new log in memory; more are in a temporary file."""
+MAX_TRIES = 3
+"""Derivations without a lock that other changes of the log may interrupt."""
 
 SQL = statements(__file__, first_lines=FIRST_LINES)
 
@@ -97,29 +109,64 @@ class Rebuilt(NamedTuple):
     """Number of events in the new log, including the reset."""
 
 
+class Place(NamedTuple):
+    """The end of a log, and its last event that a rebuild dropped."""
+
+    message_sequence: int
+    event_sequence: int
+    last_dropped_sequence: int
+
+
+async def read_place(conn: AsyncConnection, session_id: UUID) -> Place:
+    """Return the end of the log. Raises SessionNotFound."""
+    row = await (await conn.execute(SQL.get_place, [session_id])).fetchone()
+    if not row:
+        raise SessionNotFound
+    return Place(*row)
+
+
+async def is_same_log(conn: AsyncConnection, session_id: UUID, before: Place) -> bool:
+    """True if nothing but appends has changed a log since then. Call it under the lock."""
+    place = await read_place(conn, session_id)
+    if place.last_dropped_sequence != before.last_dropped_sequence:
+        return False
+    retracted = await conn.execute(SQL.has_retraction, [session_id, before.event_sequence])
+    return await retracted.fetchone() is None
+
+
+class Derivation(Protocol):
+    """Reads a log in parts that follow each other."""
+
+    async def derive_until(self, last_message: int, last_event: int) -> None: ...
+
+
+async def derive_unlocked(conn: AsyncConnection, session_id: UUID, derivation: Derivation) -> None:
+    """Read a log except for the last messages and events, if any, that are appended meanwhile."""
+    done = 0
+    for _ in range(_MAX_UNLOCKED):
+        place = await read_place(conn, session_id)
+        end = place.message_sequence + place.event_sequence
+        if end - done <= _MAX_LOCKED:
+            break
+        async with conn.transaction():  # of the cursors
+            await derivation.derive_until(place.message_sequence, place.event_sequence)
+        done = end
+
+
 async def rebuild_events(conn: AsyncConnection, session_id: UUID) -> Rebuilt:
-    """Rebuild the log of a session, blocking its writers. Raises SessionNotFound."""
+    """Rebuild the log of a session, blocking its writers only while it is replaced. Raises SessionNotFound."""
+    for _ in range(MAX_TRIES):
+        with closing(NewLog(conn, session_id)) as log:
+            place = await read_place(conn, session_id)
+            await derive_unlocked(conn, session_id, log)
+            async with conn.transaction():
+                counters = await lock(conn, session_id)
+                if await is_same_log(conn, session_id, place):
+                    return await log.replace(counters)
     async with conn.transaction():
-        return await rebuild_locked(conn, session_id, await lock(conn, session_id))
-
-
-async def rebuild_locked(conn: AsyncConnection, session_id: UUID, counters: Counters) -> Rebuilt:
-    """Rebuild a log under the lock, in the transaction of the caller."""
-    await conn.execute(SQL.delete_derived_events, [session_id])
-    await delete_answers(conn, session_id)
-    await reset_facts(conn, session_id)
-    work = _Rebuild(conn, session_id, counters.event_sequence)
-    await work.run()
-    last = counters.event_sequence + work.written
-    saved = work.normalizer.save()
-    derived = [last, counters.event_sequence, saved.state, NORMALIZER_VERSION]
-    await conn.execute(SQL.set_counters, [*derived, *work.issues, work.may_have_chunks, session_id])
-    await conn.execute(SQL.delete_ends, [session_id, counters.event_sequence])
-    await open_texts.delete(conn, session_id)
-    await open_texts.write(conn, session_id, saved)
-    if work.inherited:
-        await set_inherited(conn, session_id, work.inherited)
-    return Rebuilt(work.messages, work.written)
+        counters = await lock(conn, session_id)
+        with closing(NewLog(conn, session_id)) as log:
+            return await log.replace(counters)
 
 
 async def outdated_sessions(conn: AsyncConnection) -> list[UUID]:
@@ -129,41 +176,49 @@ async def outdated_sessions(conn: AsyncConnection) -> list[UUID]:
 
 
 class StoredInput:
-    """The input of the log of a session, as it is when the reading begins."""
+    """The input of the log of a session, in parts that follow each other."""
 
-    def __init__(self, conn: AsyncConnection, session_id: UUID, last: int) -> None:
-        """`last` is the last event."""
+    def __init__(self, conn: AsyncConnection, session_id: UUID) -> None:
         self._conn = conn
         self._session_id = session_id
-        self._last = last
+        self._message = 0
+        self._event = 0
+        self._end: int | None = None
+        self._posted = (0, "")
 
     async def announce(self, normalizer: Normalizer) -> None:
-        """Announce the first messages to a normaliser, as an append does."""
+        """Announce the first messages to a normaliser before they are read, as an append does."""
+        if self._message:
+            return
         rows = self._stream_rows("first", StoredLine, SQL.list_first_messages, [self._session_id])
         if first := [line async for line in rows]:
             normalizer.expect((line.read() for line in first), first[0].now)
 
-    async def entries(self) -> AsyncGenerator[StoredLine | UnderivedEvent | End, None]:
-        """Yield the messages, the posted events and the ends in the order of the log, in bounded memory."""
-        others = self._stream_rows(
-            "others", UnderivedEvent, SQL.list_underived_events, [list(NOTED), self._session_id, self._last]
-        )
-        messages = self._stream_rows("messages", StoredLine, SQL.list_messages, [self._session_id])
+    async def entries(
+        self, last_message: int, last_event: int
+    ) -> AsyncGenerator[StoredLine | UnderivedEvent | End, None]:
+        """Yield the next messages, posted events and ends, up to the last ones, in the order of the log and in bounded
+        memory."""
+        events = [list(NOTED), self._session_id, self._event, last_event]
+        others = self._stream_rows("others", UnderivedEvent, SQL.list_underived_events, events)
+        lines = [self._session_id, self._message, last_message]
+        messages = self._stream_rows("messages", StoredLine, SQL.list_messages, lines)
+        self._message, self._event = last_message, last_event
         async with aclosing(others), aclosing(messages):
-            other, end, posted = await anext(others, None), None, (0, "")
+            other = await anext(others, None)
             while True:
                 message = await anext(messages, None)
                 while other is not None and (message is None or other.message_sequence < message.sequence):
                     if other.origin == "posted":
-                        posted, end = (other.message_sequence, other.explicit_id or ""), None
+                        self._posted, self._end = (other.message_sequence, other.explicit_id or ""), None
                         yield other
-                    elif end != other.message_sequence:  # one group of events closes everything
-                        end = other.message_sequence
-                        yield End(end, posted[1] if posted[0] == end else "")
+                    elif self._end != other.message_sequence:  # one group of events closes everything
+                        self._end = other.message_sequence
+                        yield End(self._end, self._posted[1] if self._posted[0] == self._end else "")
                     other = await anext(others, None)
                 if message is None:
                     return
-                end = None
+                self._end = None
                 await asyncio.sleep(0)  # a server has other requests
                 yield message
 
@@ -178,84 +233,145 @@ class StoredInput:
                 yield row
 
 
-class _Rebuild:
-    """One pass over one session."""
+_Part: TypeAlias = Mapping[str, Any] | Sequence[PreparedEvent] | int
+"""The columns of new events, new events with ids of their own, or the sequence of a posted event to move."""
 
-    def __init__(self, conn: AsyncConnection, session_id: UUID, last: int) -> None:
-        self.normalizer = Normalizer()
-        self.messages = 0
-        self.written = 0
-        self.issues = IssueCounts(0, 0)
-        self.may_have_chunks = False
-        self.inherited = 0
-        """The sequence of the last message that is inherited; 0 if none is."""
+
+class NewLog:
+    """The log of a session, derived again."""
+
+    def __init__(
+        self,
+        conn: AsyncConnection,
+        session_id: UUID,
+        *,
+        read: Callable[[StoredLine], Line] = StoredLine.read,
+        without: int | None = None,
+    ) -> None:
+        """`without` is the sequence of a message to leave out."""
         self._conn = conn
         self._session_id = session_id
-        self._last = last
-        self._pending: list[PreparedEvent] = []
+        self._read = read
+        self._without = without
+        self._input = StoredInput(conn, session_id)
+        self._parts = tempfile.SpooledTemporaryFile[bytes](_MAX_MEMORY)
+        self._normalizer = Normalizer()
         self._derived = Derived()
-        """From the messages of the pending events."""
+        self._pending: list[PreparedEvent] = []
+        self._messages = 0
+        self._issues = IssueCounts(0, 0)
+        self._may_have_chunks = False
+        self._inherited = 0
+        """The sequence of the last message that is inherited; 0 if none is."""
+        self._now = milliseconds()
 
-    async def run(self) -> None:
-        reset_id = str(uuid5(self._session_id, f"reset/{self._last}"))
-        reset = {"id": reset_id, "timestamp": milliseconds(), "sessionId": str(self._session_id)}
-        self._pending.append(
-            PreparedEvent({**reset, "type": "reset", "payload": {}}, 0, "end", has_own_id=False)
-        )
-        stored = StoredInput(self._conn, self._session_id, self._last)
-        await stored.announce(self.normalizer)
+    def close(self) -> None:
+        self._parts.close()
+
+    async def replace(self, counters: Counters) -> Rebuilt:
+        """Replace the log, under the lock and in the transaction of the caller."""
+        conn, session_id = self._conn, self._session_id
+        await self.derive_until(counters.message_sequence, counters.event_sequence)
+        await conn.execute(SQL.delete_derived_events, [session_id])
+        written = await self._write_events(counters.event_sequence)
+        last = counters.event_sequence + written
+        saved = self._normalizer.save()
+        place = [last, counters.event_sequence, saved.state, NORMALIZER_VERSION]
+        await conn.execute(SQL.set_counters, [*place, *self._issues, self._may_have_chunks, session_id])
+        await conn.execute(SQL.delete_ends, [session_id, counters.event_sequence])
         now = milliseconds()
-        async with aclosing(stored.entries()) as entries:
+        await replace_answers(conn, session_id, self._derived.answers, now)
+        await replace_facts(conn, session_id, self._derived.facts, now)
+        await open_texts.delete(conn, session_id)
+        await open_texts.write(conn, session_id, saved)
+        if self._inherited:
+            await set_inherited(conn, session_id, self._inherited)
+        return Rebuilt(self._messages, written)
+
+    async def derive_until(self, last_message: int, last_event: int) -> None:
+        await self._input.announce(self._normalizer)
+        async with aclosing(self._input.entries(last_message, last_event)) as entries:
             async for entry in entries:
                 match entry:
                     case StoredLine():
-                        now = entry.now
-                        await self._derive(entry)
+                        if entry.sequence != self._without:
+                            await self._derive(entry)
                     case UnderivedEvent():
-                        await self._move(entry)
+                        self._move(entry)
                     case End():
                         self._pending += ending(
-                            self.normalizer, self._session_id, *entry, now, derived=self._derived
+                            self._normalizer, self._session_id, *entry, self._now, derived=self._derived
                         )
-        await self._flush()
+        self._flush()
 
     async def _derive(self, line: StoredLine) -> None:
-        self.messages += 1
+        self._messages += 1
+        self._now = line.now
         place = self._session_id, line.sequence
-        read = await offload(StoredLine.read, line)
-        new = derive(self.normalizer, *place, read, line.now, text=line.content, derived=self._derived)
+        read = await offload(self._read, line)
+        new = derive(self._normalizer, *place, read, line.now, text=line.content, derived=self._derived)
         self._pending += new
-        if self.normalizer.is_inherited:
-            self.inherited = line.sequence
+        if self._normalizer.is_inherited:
+            self._inherited = line.sequence
         if len(self._pending) >= _BATCH_SIZE:
-            await self._flush()
+            self._flush()
 
-    async def _move(self, posted: UnderivedEvent) -> None:
-        await self._flush()
+    def _move(self, posted: UnderivedEvent) -> None:
+        self._flush()
         event = {"type": posted.type}
         if posted.content is not None:
             event = msgspec.json.decode(posted.content)
-            self.normalizer.observe(event)
-            self._derived.add(self.normalizer, None)
-        self.issues = self.issues.add([event])
-        self.may_have_chunks |= posted.type in CHUNKS
-        self.written += 1
-        await self._conn.execute(
-            SQL.move_event, [self._last + self.written, self._session_id, posted.sequence]
-        )
+            self._normalizer.observe(event)
+            self._derived.add(self._normalizer, None)
+        self._issues = self._issues.add([event])
+        self._may_have_chunks |= posted.type in CHUNKS
+        self._save(posted.sequence)
 
-    async def _flush(self) -> None:
-        new = await resolve_id_conflicts(self._conn, self._session_id, self._pending)
-        if new:
-            named = {"session_id": self._session_id, "last_event": self._last + self.written}
-            rows = columns(new, may_have_chunks=self.may_have_chunks)
-            await self._conn.execute(writer.SQL.insert_events, {**named, **rows})
-            self.may_have_chunks |= rows["may_have_chunks"]
-        self.issues = self.issues.add(each.event for each in new)
-        self.written += len(new)
-        self._pending = []
-        derived, now = self._derived, milliseconds()
-        await write_answers(self._conn, self._session_id, derived.answers, now)
-        await write_facts(self._conn, self._session_id, derived.facts, now)
-        await add_activity(self._conn, self._session_id, derived.facts)
-        self._derived = Derived()
+    def _flush(self) -> None:
+        new, self._pending = self._pending, []
+        if not new:
+            return
+        self._issues = self._issues.add(each.event for each in new)
+        rows = self._columns(new)
+        self._save(new if any(each.has_own_id for each in new) else rows)
+
+    def _columns(self, new: Sequence[PreparedEvent]) -> Mapping[str, Any]:
+        rows = columns(new, may_have_chunks=self._may_have_chunks)
+        self._may_have_chunks |= rows["may_have_chunks"]
+        return rows
+
+    def _save(self, part: _Part) -> None:
+        pickle.dump(part, self._parts)
+
+    def _saved(self) -> Iterator[_Part]:
+        end = self._parts.tell()
+        self._parts.seek(0)
+        while self._parts.tell() < end:
+            yield pickle.load(self._parts)  # only what this object has written
+
+    async def _write_events(self, last: int) -> int:
+        """Write the new log after event `last`, and return the number of its events."""
+        reset = {
+            "id": str(uuid5(self._session_id, f"reset/{last}")),
+            "timestamp": milliseconds(),
+            "sessionId": str(self._session_id),
+            "type": "reset",
+            "payload": {},
+        }
+        first = [PreparedEvent(reset, 0, "end", has_own_id=False)]
+        written = await self._insert(columns(first), last)
+        for part in self._saved():
+            if isinstance(part, int):
+                written += 1
+                await self._conn.execute(SQL.move_event, [last + written, self._session_id, part])
+            elif isinstance(part, Mapping):
+                written += await self._insert(part, last + written)
+            else:
+                resolved = await resolve_id_conflicts(self._conn, self._session_id, part)
+                written += await self._insert(self._columns(resolved), last + written)
+        return written
+
+    async def _insert(self, rows: Mapping[str, Any], last: int) -> int:
+        place = {"session_id": self._session_id, "last_event": last}
+        await self._conn.execute(writer.SQL.insert_events, {**place, **rows})
+        return len(rows["stored_jsons"])

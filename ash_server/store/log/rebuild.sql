@@ -3,22 +3,32 @@
 SELECT sequence, content, messages.source, role, has_explicit_role, has_explicit_source,
     least(messages.created_at, file_modified_at) AS written_at
 FROM messages JOIN sessions ON sessions.id = session_id
-WHERE session_id = %b AND kind <> 'deleted' ORDER BY sequence
+WHERE session_id = %b AND kind <> 'deleted'
 
 -- name: list_messages
--- All messages.
-{messages}
+-- The messages after a sequence, up to another.
+{messages} AND sequence > %b AND sequence <= %b ORDER BY sequence
 
 -- name: list_first_messages
 -- The messages that are announced to the normaliser.
-{messages} LIMIT {first_lines}
+{messages} ORDER BY sequence LIMIT {first_lines}
 
 -- name: list_underived_events
 -- The columns of `UnderivedEvent` for events of the old log.
 SELECT sequence, type, message_sequence, origin, explicit_id,
     CASE WHEN origin = 'posted' AND type = ANY(%b) THEN stored_json END AS content
-FROM events WHERE session_id = %b AND sequence <= %b AND origin <> 'line'
+FROM events WHERE session_id = %b AND sequence > %b AND sequence <= %b AND origin <> 'line'
 ORDER BY sequence
+
+-- name: get_place
+-- The columns of `Place`.
+SELECT message_sequence, event_sequence, last_dropped_sequence FROM session_counters WHERE session_id = %b
+
+-- name: has_retraction
+-- A row if a retraction was posted after an event, as after the deletion of a message.
+SELECT true FROM events
+WHERE session_id = %b AND sequence > %b AND type = 'retraction' AND origin = 'posted'
+LIMIT 1
 
 -- name: delete_derived_events
 -- The events of messages.

@@ -4,11 +4,15 @@ Afterwards the session is as if the message had never been stored, except for th
 tells readers. The log is derived twice, with and without the message, to see whether other events depend on it: the
 whole text of a stream contains its chunks, a prompt begins a turn, and of two copies only one has events. If none does,
 the events of the message are emptied where they are. Otherwise the log is rebuilt, and begins with a `reset`.
+
+All this is derived without a lock, so appends do not wait for it. One transaction then derives what was appended
+meanwhile, and deletes the message.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, Self
 from uuid import UUID
 
 import msgspec
@@ -19,7 +23,17 @@ from ash_server.offload import offload
 from ash_server.store.log import open_texts
 from ash_server.store.log.derived import Derived
 from ash_server.store.log.events import append_events
-from ash_server.store.log.rebuild import End, StoredInput, StoredLine, UnderivedEvent, rebuild_locked
+from ash_server.store.log.rebuild import (
+    MAX_TRIES,
+    End,
+    NewLog,
+    StoredInput,
+    StoredLine,
+    UnderivedEvent,
+    derive_unlocked,
+    is_same_log,
+    read_place,
+)
 from ash_server.store.log.stored_json import event_json
 from ash_server.store.log.tool_calls import replace_facts
 from ash_server.store.log.writer import (
@@ -39,7 +53,6 @@ from ash_server.store.statements import statements
 from ash_server.store.usage.answers import replace_answers
 from ash_shared.eventlog import NORMALIZER_VERSION, Event, Line, Normalizer, line_of
 from ash_shared.eventlog.normalizer import SavedState
-from ash_shared.model.message import Description
 from ash_shared.parsing.describe import describe_parsed
 from ash_shared.parsing.parsed_text import parse_raw
 from ash_shared.records.inherited import InheritedRecords
@@ -58,46 +71,120 @@ async def delete_message(conn: AsyncConnection, session_id: UUID, sequence: int)
 
     Raises SessionNotFound, MessageNotFound.
     """
-    async with conn.transaction():
-        counters = await lock(conn, session_id)
-        message = await find_message(conn, session_id, sequence)
-        if message.kind == "deleted":
-            return None
-        await _delete(conn, session_id, counters, message)
-    return message
+    return await _delete(conn, session_id, lambda: find_message(conn, session_id, sequence))
 
 
 async def delete_last_message(conn: AsyncConnection, session_id: UUID) -> StoredMessage | None:
     """Delete the last message or record and return it; None if there is none. Raises SessionNotFound."""
-    async with conn.transaction():
-        counters = await lock(conn, session_id)
-        message = await find_last(conn, session_id)
-        if message is not None:
-            await _delete(conn, session_id, counters, message)
-    return message
+    return await _delete(conn, session_id, lambda: find_last(conn, session_id))
 
 
 async def _delete(
-    conn: AsyncConnection, session_id: UUID, counters: Counters, message: StoredMessage
-) -> None:
-    await conn.execute(SQL.lock_words, [session_id])
-    removed = await _events_of(conn, session_id, message.sequence)
-    rest = await _derive_rest(conn, session_id, counters, message.sequence)
-    await conn.execute(SQL.clear_message, [session_id, message.sequence])
-    await conn.execute(SQL.delete_drift, [session_id, message.sequence])
-    await conn.execute(reindex.SQL.replace_facts, {"session_id": session_id, **rest.facts._asdict()})
-    await name_by_own_prompt(conn, session_id)
-    if rest.is_changed:
-        await conn.execute(SQL.delete_all_words, [session_id, counters.event_sequence])
-        await rebuild_locked(conn, session_id, counters)
-    else:
-        await _empty(conn, session_id, removed)
-        await replace_answers(conn, session_id, rest.derived.answers, milliseconds())
-        await replace_facts(conn, session_id, rest.derived.facts, milliseconds())
-        await _save_state(conn, session_id, rest.state)
-    ids = [event["id"] for _, _, event in removed]
-    payload = {"eventIds": ids, "messageSequences": [message.sequence], "reason": REASON}
-    await append_events(conn, session_id, [{"id": uuid7_text(), "type": "retraction", "payload": payload}])
+    conn: AsyncConnection, session_id: UUID, find: Callable[[], Awaitable[StoredMessage | None]]
+) -> StoredMessage | None:
+    """Derive the log without a lock, then delete the message under the lock, unless the log has changed meanwhile."""
+    for _ in range(MAX_TRIES):
+        place = await read_place(conn, session_id)
+        message = await find()
+        if message is None or message.kind == "deleted":
+            return None
+        with _Deletion(conn, session_id, message) as deletion:
+            await deletion.derive_unlocked()
+            async with conn.transaction():
+                counters = await lock(conn, session_id)
+                if await is_same_log(conn, session_id, place) and await find() == message:
+                    await deletion.finish(counters)
+                    return message
+    async with conn.transaction():
+        counters = await lock(conn, session_id)
+        message = await find()
+        if message is None or message.kind == "deleted":
+            return None
+        with _Deletion(conn, session_id, message) as deletion:
+            await deletion.finish(counters)
+    return message
+
+
+class _Deletion:
+    """Deletes a message in two steps: most is derived without a lock, the rest under the lock."""
+
+    def __init__(self, conn: AsyncConnection, session_id: UUID, message: StoredMessage) -> None:
+        self._conn = conn
+        self._session_id = session_id
+        self._sequence = message.sequence
+        self._comparison = _Comparison(conn, session_id, message.sequence)
+        self._new_log: NewLog | None = None
+        """The log without the message, if other events differ."""
+        self._facts = _FactsOfLines()
+        """Facts from the messages of the new log."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._new_log is not None:
+            self._new_log.close()
+
+    async def derive_unlocked(self) -> None:
+        await derive_unlocked(self._conn, self._session_id, self._comparison)
+        if self._comparison.differ:
+            await derive_unlocked(self._conn, self._session_id, self._derive_again())
+
+    async def finish(self, counters: Counters) -> None:
+        """Delete the message, under the lock and in the transaction of the caller."""
+        conn, session_id = self._conn, self._session_id
+        await conn.execute(SQL.lock_words, [session_id])
+        removed = await _events_of(conn, session_id, self._sequence)
+        place = counters.message_sequence, counters.event_sequence
+        if self._new_log is None:
+            await self._comparison.derive_until(*place)
+            state = await self._new_state(counters)
+        if self._comparison.differ:
+            await self._derive_again().derive_until(*place)
+        await conn.execute(SQL.clear_message, [session_id, self._sequence])
+        await conn.execute(SQL.delete_drift, [session_id, self._sequence])
+        facts = self._comparison.facts if self._new_log is None else self._facts
+        await conn.execute(reindex.SQL.replace_facts, {"session_id": session_id, **facts.facts._asdict()})
+        await name_by_own_prompt(conn, session_id)
+        if self._new_log is not None:
+            await conn.execute(SQL.delete_all_words, [session_id, counters.event_sequence])
+            await self._new_log.replace(counters)
+        else:
+            derived, now = self._comparison.derived, milliseconds()
+            await _empty(conn, session_id, removed)
+            await replace_answers(conn, session_id, derived.answers, now)
+            await replace_facts(conn, session_id, derived.facts, now)
+            await _save_state(conn, session_id, state)
+        ids = [event["id"] for _, _, event in removed]
+        payload = {"eventIds": ids, "messageSequences": [self._sequence], "reason": REASON}
+        await append_events(
+            conn, session_id, [{"id": uuid7_text(), "type": "retraction", "payload": payload}]
+        )
+
+    def _derive_again(self) -> NewLog:
+        if self._new_log is None:
+            self._new_log = NewLog(
+                self._conn, self._session_id, read=self._facts.read, without=self._sequence
+            )
+        return self._new_log
+
+    async def _new_state(self, counters: Counters) -> SavedState | None:
+        """Return the state without the message; None if it stays as it is."""
+        comparison = self._comparison
+        if comparison.differ:
+            return None
+        if counters.normalizer_version != NORMALIZER_VERSION:
+            comparison.differ = True
+            return None
+        before, after = comparison.states()
+        if before == after:
+            return None
+        texts = await open_texts.read(self._conn, self._session_id)
+        stored_state = Normalizer(state=counters.normalizer_state, open_texts=texts).state()
+        if _comparable(stored_state) != _comparable(before):  # with ids of turns from the writer, for example
+            comparison.differ = True
+            return None
+        return Normalizer(state=after).save()
 
 
 async def _events_of(
@@ -128,17 +215,6 @@ def _emptied(event: Event, *, has_columns: bool) -> str:
     return _encode({**head, "type": "retraction", **payload}).decode()
 
 
-class _Rest(NamedTuple):
-    """The facts and the usage of a session without a deleted message."""
-
-    facts: RecordFacts
-    derived: Derived
-    is_changed: bool
-    """True if their events differ without the message."""
-    state: SavedState | None = None
-    """The state after them; None if it stays as it is."""
-
-
 async def _save_state(conn: AsyncConnection, session_id: UUID, saved: SavedState | None) -> None:
     if saved is not None:
         await conn.execute(SQL.set_normalizer_state, [saved.state, session_id])
@@ -146,27 +222,19 @@ async def _save_state(conn: AsyncConnection, session_id: UUID, saved: SavedState
         await open_texts.write(conn, session_id, saved)
 
 
-async def _derive_rest(conn: AsyncConnection, session_id: UUID, counters: Counters, sequence: int) -> _Rest:
-    both = _Comparison(session_id, sequence)
-    await both.run(StoredInput(conn, session_id, counters.event_sequence))
-    derived = both.facts, both.derived
-    if both.differ or counters.normalizer_version != NORMALIZER_VERSION:
-        return _Rest(*derived, is_changed=True)
-    before, after = both.states()
-    if before == after:
-        return _Rest(*derived, is_changed=False)
-    texts = await open_texts.read(conn, session_id)
-    stored_state = Normalizer(state=counters.normalizer_state, open_texts=texts).state()
-    if _comparable(stored_state) != _comparable(before):  # with ids of turns from the writer, for example
-        return _Rest(*derived, is_changed=True)
-    return _Rest(*derived, is_changed=False, state=Normalizer(state=after).save())
+class _FactsOfLines:
+    """The facts of the messages that are read."""
 
+    def __init__(self) -> None:
+        self.facts = RecordFacts()
+        self._inherited = InheritedRecords()
 
-def _read(stored: StoredLine) -> tuple[Description, Line]:
-    source, role = set_by_writer(stored)
-    parsed = parse_raw(stored.content, source)
-    described = describe_parsed(parsed, source)
-    return described, line_of(parsed, source, role, header=described.header)
+    def read(self, stored: StoredLine) -> Line:
+        source, role = set_by_writer(stored)
+        parsed = parse_raw(stored.content, source)
+        described = describe_parsed(parsed, source)
+        self.facts = self.facts.merge(collect_facts([described], self._inherited))
+        return line_of(parsed, source, role, header=described.header)
 
 
 def _comparable(state: str | None) -> Mapping[str, Any]:
@@ -176,48 +244,54 @@ def _comparable(state: str | None) -> Mapping[str, Any]:
 
 
 class _Comparison:
-    """Derives a log twice, with and without a message."""
+    """Derives a log twice, with and without a message, until the events of other messages differ."""
 
-    def __init__(self, session_id: UUID, sequence: int) -> None:
+    def __init__(self, conn: AsyncConnection, session_id: UUID, sequence: int) -> None:
         self.differ = False
         """True if the events of other messages are not the same."""
-        self.facts = RecordFacts()
+        self.facts = _FactsOfLines()
         """Facts from the other messages."""
         self.derived = Derived()
         """Usage and facts in the other messages."""
-        self._inherited = InheritedRecords()
+        self._input = StoredInput(conn, session_id)
         self._session_id = session_id
         self._sequence = sequence
         self._full = Normalizer()
         self._rest = self._full
         """The same one up to the message."""
+        self._now = 0
 
-    async def run(self, stored: StoredInput) -> None:
-        await stored.announce(self._full)
-        now = 0
-        async with aclosing(stored.entries()) as entries:
+    async def derive_until(self, last_message: int, last_event: int) -> None:
+        await self._input.announce(self._full)
+        async with aclosing(self._input.entries(last_message, last_event)) as entries:
             async for entry in entries:
                 match entry:
                     case StoredLine():
-                        now = entry.now
-                        self._derive(entry, *await offload(_read, entry))
+                        await self._derive(entry)
                     case UnderivedEvent():
                         self._observe(entry)
                     case End():
-                        self._end(entry, now)
+                        self._compare(partial(self._end, entry))
+                if self.differ:
+                    return
 
     def states(self) -> tuple[str | None, str | None]:
         return self._full.state(), self._rest.state()
 
-    def _derive(self, stored: StoredLine, described: Description, line: Line) -> None:
-        sequence, now = stored.sequence, stored.now
-        if sequence == self._sequence:
+    async def _derive(self, stored: StoredLine) -> None:
+        self._now = stored.now
+        if stored.sequence == self._sequence:
             self._rest = Normalizer(state=self._full.state())
-            derive(self._full, self._session_id, sequence, line, now)
+            line = await offload(StoredLine.read, stored)
+            derive(self._full, self._session_id, stored.sequence, line, stored.now)
         else:
-            self.facts = self.facts.merge(collect_facts([described], self._inherited))
-            place = self._session_id, sequence
-            self._compare(lambda target, derived: derive(target, *place, line, now, derived=derived))
+            line = await offload(self.facts.read, stored)
+            self._compare(partial(self._derive_line, stored, line))
+
+    def _derive_line(
+        self, stored: StoredLine, line: Line, target: Normalizer, derived: Derived | None
+    ) -> list[PreparedEvent]:
+        return derive(target, self._session_id, stored.sequence, line, stored.now, derived=derived)
 
     def _observe(self, posted: UnderivedEvent) -> None:
         if posted.content is not None:
@@ -226,11 +300,9 @@ class _Comparison:
                 normalizer.observe(event)
             self.derived.add(self._rest, None)
 
-    def _end(self, place: End, now: int) -> None:
-        self._compare(lambda target, derived: ending(target, self._session_id, *place, now, derived=derived))
+    def _end(self, place: End, target: Normalizer, derived: Derived | None) -> list[PreparedEvent]:
+        return ending(target, self._session_id, *place, self._now, derived=derived)
 
     def _compare(self, derive_events: Callable[[Normalizer, Derived | None], list[PreparedEvent]]) -> None:
-        if self.differ:
-            return
         events = derive_events(self._rest, self.derived)
         self.differ = self._rest is not self._full and derive_events(self._full, None) != events

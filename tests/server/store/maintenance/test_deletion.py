@@ -14,6 +14,7 @@ from psycopg import AsyncConnection, sql
 from ash_server import NewMessage, Store
 from ash_server.errors import MessageNotFound
 from ash_server.store.connections.pool import connect, libpq_url
+from ash_server.store.log import rebuild
 from ash_server.store.log.writer import StreamIds
 from ash_server.store.maintenance.vacuum import vacuum
 from ash_shared.model.events import ChatEvent
@@ -32,6 +33,12 @@ BIG = f"{CANARY} {'word ' * 200}"
 async def store(database_url: str) -> AsyncIterator[Store]:
     async with Store.open(database_url) as store:
         yield store
+
+
+@pytest.fixture(autouse=True)
+def without_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Derive also short logs without a lock."""
+    monkeypatch.setattr(rebuild, "_MAX_LOCKED", 0)
 
 
 @pytest.fixture

@@ -1,0 +1,135 @@
+"""A log is derived again without a lock: other writers do not wait, and their changes are in the new log."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from ash_server import Store
+from ash_server.store.log import rebuild
+from ash_shared.model.events import ChatEvent
+from tests.shared.records.claude import line
+
+Change = Callable[[Store, UUID], Awaitable[object]]
+
+LINES = [
+    json.dumps(line("user", "go", uuid="u1")),
+    json.dumps(line("assistant", [{"type": "text", "text": "one"}], uuid="u2")),
+    json.dumps(line("assistant", [{"type": "text", "text": "two"}], uuid="u3")),
+]
+NEXT = json.dumps(line("assistant", [{"type": "text", "text": "three"}], uuid="u4"))
+
+
+@pytest.fixture
+async def store(database_url: str) -> AsyncIterator[Store]:
+    async with Store.open(database_url, lock_timeout=1) as store:
+        yield store
+
+
+@pytest.fixture
+def during_derivation(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Awaitable[object]]], None]:
+    """Derive without a lock, and run a function while the first message is derived."""
+    monkeypatch.setattr(rebuild, "_MAX_LOCKED", 0)
+    original = rebuild.StoredInput.entries
+
+    def run(change: Callable[[], Awaitable[object]]) -> None:
+        waiting = [change]
+
+        async def entries(self: rebuild.StoredInput, *last: int) -> AsyncGenerator[Any, None]:
+            async for entry in original(self, *last):
+                if waiting:
+                    await waiting.pop()()
+                yield entry
+
+        monkeypatch.setattr(rebuild.StoredInput, "entries", entries)
+
+    return run
+
+
+async def new_session(store: Store, *lines: str) -> UUID:
+    session = (await store.sessions.create()).id
+    await store.messages.append(session, lines)
+    return session
+
+
+async def log_of(store: Store, session: UUID) -> list[tuple[str, Any]]:
+    events = [each for each in await store.events.get_events(session, limit=1000) if not is_change(each)]
+    return [(each.type, each.model_dump()["payload"]) for each in events]
+
+
+def is_change(event: ChatEvent) -> bool:
+    payload = event.model_dump()["payload"]
+    return event.type == "reset" or payload.get("reason") == "deleted"
+
+
+CHANGES: dict[str, Change] = {
+    "rebuild": lambda store, session: store.events.rebuild(session),
+    "delete an answer": lambda store, session: store.messages.delete(session, 2),
+    "delete the prompt": lambda store, session: store.messages.delete(session, 1),
+}
+KEPT: dict[str, tuple[int, ...]] = {
+    "rebuild": (0, 1, 2),
+    "delete an answer": (0, 2),
+    "delete the prompt": (1, 2),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+async def test_appends_do_not_wait(store: Store, during_derivation: Any, name: str) -> None:
+    session = await new_session(store, *LINES)
+    other = await new_session(store, *[LINES[index] for index in KEPT[name]], NEXT)
+    during_derivation(lambda: store.messages.append(session, [NEXT]))
+
+    await CHANGES[name](store, session)
+
+    assert await log_of(store, session) == await log_of(store, other)
+    sequences = [each.sequence or 0 for each in await store.events.get_events(session, limit=1000)]
+    assert sequences == list(range(sequences[0], sequences[0] + len(sequences)))
+    state = json.dumps(line("assistant", [{"type": "text", "text": "four"}], uuid="u5"))
+    for each in (session, other):
+        await store.messages.append(each, [state], end=True)
+    assert await log_of(store, session) == await log_of(store, other)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+async def test_begins_again_after_a_deletion(store: Store, during_derivation: Any, name: str) -> None:
+    session = await new_session(store, *LINES)
+    other = await new_session(store, *[LINES[index] for index in KEPT[name] if index != 2])
+    during_derivation(lambda: store.messages.delete(session, 3))
+
+    await CHANGES[name](store, session)
+
+    assert await log_of(store, session) == await log_of(store, other)
+
+
+async def test_begins_again_after_a_rebuild(store: Store, during_derivation: Any) -> None:
+    session = await new_session(store, *LINES)
+    before = await log_of(store, session)
+    during_derivation(lambda: store.events.rebuild(session))
+
+    await store.events.rebuild(session)
+
+    assert await log_of(store, session) == before
+
+
+@pytest.mark.parametrize("name", CHANGES)
+async def test_the_old_log_stays_if_it_is_interrupted(
+    store: Store, during_derivation: Any, name: str
+) -> None:
+    session = await new_session(store, *LINES)
+    before = await store.events.get_events(session)
+
+    async def interrupt() -> None:
+        raise asyncio.CancelledError
+
+    during_derivation(interrupt)
+    with pytest.raises(asyncio.CancelledError):
+        await CHANGES[name](store, session)
+    assert await store.events.get_events(session) == before
+
+    await CHANGES[name](store, session)
+    other = await new_session(store, *[LINES[index] for index in KEPT[name]])
+    assert await log_of(store, session) == await log_of(store, other)
