@@ -60,6 +60,11 @@ class StoreSize(NamedTuple):
     largest: int
     """Messages of the largest session."""
 
+    @property
+    def long(self) -> int:
+        """Messages of the second largest session."""
+        return max(SESSION_MESSAGES, self.largest // 10)
+
 
 class Contents(NamedTuple):
     """The contents of a filled store."""
@@ -68,6 +73,8 @@ class Contents(NamedTuple):
     sessions: int
     largest: UUID
     largest_messages: int
+    long: UUID
+    """The second largest session."""
     recent: Sequence[UUID]
     """The most recent of the other sessions."""
     topics: Sequence[str]
@@ -131,12 +138,13 @@ def read_contents(conn: psycopg.Connection, recent: int) -> Contents | None:
     ((messages, sessions),) = conn.execute(_COUNTS).fetchall()
     if not sessions:
         return None
-    (largest, *others) = conn.execute(_SESSIONS, [recent + 1]).fetchall()
+    (largest, long, *others) = conn.execute(_SESSIONS, [recent + 2]).fetchall()
     return Contents(
         messages,
         sessions,
         largest=largest[0],
         largest_messages=largest[1],
+        long=long[0],
         recent=[row[0] for row in others],
         topics=[row[2].rpartition("/")[2] for row in others],
     )
@@ -203,12 +211,12 @@ def _with_places(table: str, column: str, value: bytes, numbers: list[tuple[str,
 
 
 def _plan(templates: Sequence[_Template], size: StoreSize) -> Iterator[_Planned]:
-    """Yield the largest session, then the others, each an hour older than the one before."""
+    """Yield the two largest sessions, then the others, each an hour older than the one before."""
     topic, planned, now = 1, 0, datetime.now(UTC)
     for number, template in enumerate(cycle(templates)):
         if planned >= size.messages:
             return
-        messages = size.largest if number == 0 else SESSION_MESSAGES
+        messages = (size.largest, size.long)[number] if number < 2 else SESSION_MESSAGES
         repetitions = max(1, round(messages / template.counts["messages"]))
         moment = (now - timedelta(hours=number)).isoformat().encode()
         session = _Planned(uuid7(), template, repetitions, topic, moment)

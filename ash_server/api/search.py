@@ -52,7 +52,8 @@ ResultsPerSession = Annotated[
         name="perSession",
         ge=1,
         le=MAX_RESULTS,
-        description="Maximum number of results per session, newest first. `matches` is the total per session.",
+        description="Maximum number of results per session, newest first. `matches` is the number per session, at most "
+        "1,000.",
     ),
 ]
 ArchivedResults = Annotated[
@@ -96,9 +97,10 @@ class SearchController(Controller):
         and `or` separates alternatives. Other punctuation only separates words. All words must occur in the same
         event, and in a long event within the same section of about 4,000 words.
 
-        Results are sorted from newest to oldest. To get the next page, pass `nextAfter` as `after`; pages with
-        large texts are shorter. New events are indexed first, for a limited time; `pending` is the number of
-        events that are still not indexed. If there are no results, `suggestions` has queries with similar words.
+        Results are sorted from newest to oldest. To get the next page, pass `nextAfter` as `after`. A page reads a
+        limited number of events: it may be short, or empty, although it has a `nextAfter`. New events are indexed
+        first, for a limited time; `pending` is the number of events that are still not indexed. If there are no
+        results, `suggestions` has queries with similar words.
         """
         return await reader(
             lambda store: store.search.search(

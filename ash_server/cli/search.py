@@ -108,10 +108,14 @@ class _Matches(NamedTuple):
 async def _search(store: ReadStore, q: str, session: str | None, **query: Unpack[SearchQuery]) -> _Matches:
     if session is not None:
         query["session_id"] = (await session_named(store, session)).id
+    named_query = query.copy()
     page = await store.search(q, **query)
+    while page.next_after and not page.results:
+        query["after"] = page.next_after
+        page = await store.search(q, **query)
     untitled = {result.session_id for result in page.results if not result.title}
     names = {session.id: session.name for session in await store.get_sessions(untitled)}
-    return _Matches(page, await _find_named(store, q, page, **query), names)
+    return _Matches(page, await _find_named(store, q, page, **named_query), names)
 
 
 async def _find_named(
@@ -158,9 +162,9 @@ def _show_suggestions(queries: Sequence[str]) -> None:
 
 def _format_heading(result: SearchResult, names: Mapping[UUID, str]) -> Text:
     name = result.title or names.get(result.session_id, "")
-    return _format_session(
-        result.session_id, result.agent or result.source, name, counted(result.matches, "matching event")
-    )
+    number = f"{result.matches:,}+ matching events"
+    reason = number if result.at_least else counted(result.matches, "matching event")
+    return _format_session(result.session_id, result.agent or result.source, name, reason)
 
 
 def _format_session(id: UUID, source: str, name: str, reason: str) -> Text:

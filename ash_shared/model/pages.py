@@ -120,7 +120,10 @@ class SearchResult(MatchedEvent):
     agent: Omittable[str] = ABSENT
     """The agent that wrote the session, if it is not the first one of its format; `metadata.agent` of the session."""
     matches: int
-    """Number of matching events in its session."""
+    """Number of matching events in its session, at most 1,000."""
+    at_least: Omittable[bool] = Field(default=ABSENT, alias="atLeast")
+    """True if the session may have more matching events than `matches`: of a frequent word, only the last events are
+    counted."""
 
 
 class SearchPage(AshModel):
@@ -128,7 +131,7 @@ class SearchPage(AshModel):
 
     results: list[SearchResult]
     next_after: Omittable[str] = Field(default=ABSENT, alias="nextAfter")
-    """Opaque cursor; absent on the last page."""
+    """Opaque cursor; absent on the last page. A page may be short, or empty, and have one."""
     pending: Omittable[int] = ABSENT
     """Number of stored events that are not indexed yet; absent if there are none."""
     suggestions: Omittable[list[str]] = ABSENT

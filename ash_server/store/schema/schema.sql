@@ -35,7 +35,7 @@ $$;
 
 -- Tables, written by `make schema` from tables.py.
 
-INSERT INTO alembic_version VALUES ('0035');
+INSERT INTO alembic_version VALUES ('0036');
 
 -- sessions
 
@@ -467,6 +467,7 @@ CREATE TABLE search (
 );
 CREATE INDEX search_conversation_idx ON search USING gin (words)
     WHERE weight <> 'D';
+CREATE INDEX search_newest_idx ON search (tenant, at DESC, session_id DESC, sequence DESC);
 CREATE INDEX search_results_idx ON search USING gin (words)
     WHERE weight = 'D';
 COMMENT ON COLUMN search.sequence IS 'sequence of the event';

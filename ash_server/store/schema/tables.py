@@ -516,6 +516,7 @@ search = Table(
     CheckConstraint("role IN ('user', 'assistant', 'system', 'tool')", name="role"),
     Index("search_conversation_idx", "words", postgresql_using="gin", postgresql_where=text("weight <> 'D'")),
     Index("search_results_idx", "words", postgresql_using="gin", postgresql_where=text("weight = 'D'")),
+    Index("search_newest_idx", "tenant", text("at DESC"), text("session_id DESC"), text("sequence DESC")),
 )
 
 # Separate from `session_counters`, so that appends do not wait for the lock that indexing holds on the row.

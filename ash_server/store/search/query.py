@@ -7,7 +7,6 @@ mode (`connections.pool.open_pool`).
 import asyncio
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypedDict, Unpack
@@ -37,6 +36,16 @@ from ash_server.store.search.index import (
     redacted_event,
 )
 from ash_server.store.search.nearest import suggest_queries
+from ash_server.store.search.newest import (
+    NO_LIMIT,
+    IndexedMatch,
+    Match,
+    NewestMatches,
+    Place,
+    SearchSql,
+    find_newest,
+    list_few,
+)
 from ash_server.store.search.snippets import Snippet, snippet
 from ash_server.store.search.tokens import Hits, ParsedQuery, read_query
 from ash_server.store.session_rows import get_session
@@ -66,13 +75,21 @@ CONDITIONS: Mapping[SearchScope, Sql] = {
     "everything": SQL.is_anything,
 }
 
+_READ_CONDITIONS: Mapping[SearchScope, Sql] = {
+    "said": SQL.read_said,
+    "conversation": SQL.read_conversation,
+    "results": SQL.read_results,
+    "everything": SQL.read_anything,
+}
+"""The same conditions without an index, for a limited number of rows."""
 
-def for_each_scope(statement: Sql, **parts: Sql) -> dict[SearchScope, Sql]:
-    """Return a statement with the condition of each scope, and with other parts."""
-    return {scope: statement.fill(condition=condition, **parts) for scope, condition in CONDITIONS.items()}
+
+def for_each_scope(statement: Sql) -> dict[SearchScope, Sql]:
+    """Return a statement with the condition of each scope."""
+    return {scope: statement.fill(condition=condition) for scope, condition in CONDITIONS.items()}
 
 
-_FIND = for_each_scope(SQL.find, in_sessions=Sql("{in_sessions}"))
+_PASSES = {scope: SQL.passes.fill(condition=each) for scope, each in _READ_CONDITIONS.items()}
 _READ_MATCHING_EVENTS = SQL.read_matching_events.fill(
     event_json=event_json("entry.session_id"),
     page=bounded_query(SQL.matching_keys, SQL.matching_events, "place", stored_json.SQL.event_json_size),
@@ -132,27 +149,46 @@ async def find(conn: AsyncConnection, q: str, **filters: Unpack[SearchFilter]) -
     sessions = await _find_sessions(conn, filters)
     if sessions is None:
         return SearchPage(results=[])
+    first = _read_cursor(after) if after else _NEWEST
     params = {
         **sessions.params,
         **dict.fromkeys(("session_id", "role", "since", "until")),
         **{name: value for name, value in filters.items() if name not in _OF_SESSIONS},
         "query": parsed.query,
         "others": other_readers(redacts=filters.get("redact", False)),
-        "per_session": filters.get("per_session") or 2**31 - 1,
+        "per_session": filters.get("per_session") or NO_LIMIT,
         "limit": limit + 1,
-        **(_read_cursor(after) if after else _NEWEST),
+        **first._asdict(),
     }
     place = filters.get("place", "conversation")
-    async with conn.cursor(binary=True, row_factory=args_row(_Match)) as cursor:
-        statement = _FIND[place].fill(in_sessions=_in_sessions(sessions))
-        await cursor.execute(statement, params, prepare=False)
-        rows = await cursor.fetchall()
+    rows, end = await _find_matches(conn, place, sessions, params, first)
     if not rows and params["session_id"]:
         await get_session(conn, params["session_id"])
-    if not rows and not after:
+    if not rows and not after and end is None:
         suggestions = await suggest_queries(conn, q, CONDITIONS[place], params)
         return SearchPage(results=[], suggestions=suggestions or None)
-    return await _to_page(conn, rows, limit, parsed, redacted=filters.get("redact", False))
+    return await _to_page(conn, rows, end, limit, parsed, redacted=filters.get("redact", False))
+
+
+async def _find_matches(
+    conn: AsyncConnection, scope: SearchScope, sessions: Conditions, params: Mapping[str, Any], after: Place
+) -> NewestMatches:
+    """Return the next matches: of a rare word, or of few sessions, all are sorted and counted."""
+    is_limited = bool(sessions.indexed or sessions.further)
+    selected = select_sessions(sessions) if is_limited else None
+    in_sessions = SQL.is_in_any if selected is None else SQL.is_in_sessions.fill(sessions=selected)
+    ids, condition = await list_few(conn, selected, params), CONDITIONS[scope]
+    if ids is not None:
+        in_sessions, condition = SQL.is_in_some, _READ_CONDITIONS[scope]
+    else:
+        sql = SearchSql(condition, _READ_CONDITIONS[scope], _PASSES[scope], in_sessions)
+        if newest := await find_newest(conn, sql, params, after):
+            return newest
+    passes = SQL.passes.fill(condition=condition)
+    statement = SQL.find.fill(passing=passes, in_sessions=in_sessions)
+    async with conn.cursor(binary=True, row_factory=args_row(Match)) as cursor:
+        await cursor.execute(statement, {**params, "ids": ids}, prepare=False)
+        return NewestMatches(await cursor.fetchall(), None)
 
 
 _OF_SESSIONS = (
@@ -177,32 +213,6 @@ async def _find_sessions(conn: AsyncConnection, filters: SearchFilter) -> Condit
     return await find_conditions(conn, {**values, "archived": values["archived"] or "include"})
 
 
-def _in_sessions(conditions: Conditions) -> Sql:
-    is_limited = bool(conditions.indexed or conditions.further)
-    return SQL.is_in_sessions.fill(sessions=select_sessions(conditions)) if is_limited else SQL.is_in_any
-
-
-@dataclass(slots=True)
-class IndexedMatch:
-    """A matching event, as far as the index knows it."""
-
-    session_id: UUID
-    sequence: int
-    weights: list[Weight]
-    role: Role
-    at: datetime
-
-
-@dataclass(slots=True)
-class _Match(IndexedMatch):
-    matches: int
-    title: str | None
-    external_id: str | None
-    source: str
-    metadata: str
-    """As JSON."""
-
-
 class FoundEvent(NamedTuple):
     """The stored event of a match."""
 
@@ -213,15 +223,23 @@ class FoundEvent(NamedTuple):
 
 
 async def _to_page(
-    conn: AsyncConnection, matches: Sequence[_Match], limit: int, parsed: ParsedQuery, *, redacted: bool
+    conn: AsyncConnection,
+    matches: Sequence[Match],
+    end: Place | None,
+    limit: int,
+    parsed: ParsedQuery,
+    *,
+    redacted: bool,
 ) -> SearchPage:
     hits = await describe(conn, matches[:limit], parsed, redacted=redacted)
     results = [_to_result(match, hit) for match, hit in zip(matches, hits, strict=False)]
-    has_more = 0 < len(results) < len(matches)
-    return SearchPage(results=results, nextAfter=_to_cursor(matches[len(results) - 1]) if has_more else None)
+    if 0 < len(results) < len(matches):
+        last = matches[len(results) - 1]
+        end = Place(last.at, last.session_id, last.sequence)
+    return SearchPage(results=results, nextAfter=None if end is None else _to_cursor(end))
 
 
-def _to_result(match: _Match, hit: FoundEvent) -> SearchResult:
+def _to_result(match: Match, hit: FoundEvent) -> SearchResult:
     return SearchResult(
         session_id=match.session_id,
         title=match.title,
@@ -237,6 +255,7 @@ def _to_result(match: _Match, hit: FoundEvent) -> SearchResult:
         snippet=hit.snippet.text,
         marks=hit.snippet.utf16_marks(),
         matches=match.matches,
+        at_least=match.at_least or None,
     )
 
 
@@ -282,19 +301,20 @@ def _describe(
     return FoundEvent(message_sequence, event.id, event.type, snippet(texts, hits))
 
 
-def _to_cursor(last: _Match) -> str:
-    return urlsafe_b64encode(f"{last.at.isoformat()} {last.session_id} {last.sequence}".encode()).decode()
+def _to_cursor(last: Place) -> str:
+    at = last.at if isinstance(last.at, str) else last.at.isoformat()
+    return urlsafe_b64encode(f"{at} {last.id} {last.sequence}".encode()).decode()
 
 
-def _read_cursor(cursor: str) -> dict[str, Any]:
+def _read_cursor(cursor: str) -> Place:
     try:
         at, id, sequence = urlsafe_b64decode(cursor).decode().split(" ")
-        moment = datetime.fromisoformat(at).astimezone(UTC).isoformat()
+        moment = at if at == _NEWEST.at else datetime.fromisoformat(at).astimezone(UTC).isoformat()
         if not 0 <= int(sequence) <= LAST_SEQUENCE:
             raise ValueError
-        return {"at": moment, "id": UUID(id), "sequence": int(sequence)}
+        return Place(moment, UUID(id), int(sequence))
     except (ValueError, OverflowError):
         raise InvalidParameter("after is not the cursor of a search") from None
 
 
-_NEWEST = {"at": "infinity", "id": UUID(int=2**128 - 1), "sequence": LAST_SEQUENCE}
+_NEWEST = Place("infinity", UUID(int=2**128 - 1), LAST_SEQUENCE)

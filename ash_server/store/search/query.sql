@@ -18,17 +18,49 @@ weight = 'D' AND {matches}
 -- True for all texts that match. Each side has its own index.
 (weight <> 'D' AND {matches} OR weight = 'D' AND {matches})
 
+-- fragment: contains
+-- True for words that match the query. PostgreSQL uses no index for a function: that of the words returns all rows of the
+-- store that match.
+ts_match_vq(words, %(query)b::tsquery)
+
+-- fragment: read_said
+-- The same as `is_said`, without an index.
+weight = 'A' AND {contains}
+
+-- fragment: read_conversation
+-- The same as `is_conversation`, without an index.
+weight <> 'D' AND {contains}
+
+-- fragment: read_results
+-- The same as `is_result`, without an index.
+weight = 'D' AND {contains}
+
+-- fragment: read_anything
+-- The same as `is_anything`, without an index.
+{contains}
+
+-- fragment: is_in_some
+-- True for events of some sessions, by their ids.
+session_id = ANY(%(ids)b::uuid[])
+
 -- fragment: is_in_sessions
 -- True for events of some sessions.
 session_id IN ({sessions})
 
 -- fragment: is_in_any
--- True for events of all sessions.
-TRUE
+-- True for events of all sessions, or of one.
+(%(session_id)b::uuid IS NULL OR session_id = %(session_id)b)
+
+-- fragment: passes
+-- True for events that pass the filters of a search, apart from those on sessions.
+{condition} AND readers <> %(others)b
+  AND (%(role)b::text IS NULL OR role = %(role)b)
+  AND (%(since)b::timestamptz IS NULL OR at >= %(since)b)
+  AND (%(until)b::timestamptz IS NULL OR at < %(until)b)
 
 -- fragment: find
--- A page of the matching events, newest first. Sessions are joined to the results of the page only: their number is
--- known, and PostgreSQL only guesses the number of matches.
+-- A page of the matching events, newest first, with the number of matches of their sessions. Sessions are joined to the
+-- results of the page only: their number is known, and PostgreSQL only guesses the number of matches.
 SELECT result.session_id, sequence, weights, role, at, matches, title, external_id, source, metadata
 FROM (
     SELECT * FROM (
@@ -36,11 +68,7 @@ FROM (
             row_number() OVER (PARTITION BY session_id ORDER BY at DESC, sequence DESC) AS place,
             count(*) OVER (PARTITION BY session_id) AS matches
         FROM tenant_search AS search
-        WHERE {condition} AND readers <> %(others)b
-          AND (%(session_id)b::uuid IS NULL OR session_id = %(session_id)b)
-          AND (%(role)b::text IS NULL OR role = %(role)b)
-          AND (%(since)b::timestamptz IS NULL OR at >= %(since)b)
-          AND (%(until)b::timestamptz IS NULL OR at < %(until)b)
+        WHERE {passing}
         GROUP BY session_id, sequence, role, at
     ) AS matching
     WHERE place <= %(per_session)b

@@ -13,10 +13,10 @@ from psycopg.rows import args_row
 from pydantic import Field
 
 from ash_server.store.search.nearest import suggest_queries
+from ash_server.store.search.newest import IndexedMatch
 from ash_server.store.search.query import (
     CONDITIONS,
     FoundEvent,
-    IndexedMatch,
     SearchScope,
     describe,
     for_each_scope,

@@ -49,6 +49,11 @@ export function pluralize(count, noun, format = formatNumber) {
   return `${format(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
+/** The number of hits of a search, with a plus if there may be more. */
+export function formatHits({ matches, atLeast = false }) {
+  return pluralize(matches, "hit", (count) => `${formatNumber(count)}${atLeast ? "+" : ""}`);
+}
+
 /** Tokens read from the prompt cache and written to it, as texts. */
 export function formatCacheUsage(usage, format = formatNumber) {
   const { cache_read_input_tokens: read, cache_creation_input_tokens: written } = usage ?? {};

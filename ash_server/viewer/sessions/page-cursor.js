@@ -37,8 +37,8 @@ export class PageCursor {
     const { signal } = this.controller;
     const read = (place) => getJson(withQuery(this.path, { ...this.parameters, ...place }), { signal });
     let page = await read(range);
-    // With several filters, a page may be empty although others follow.
-    while (page.sessions?.length === 0 && page.nextAfter !== undefined) {
+    // With filters, a page may be empty although others follow.
+    while ((page.sessions ?? page.results)?.length === 0 && page.nextAfter !== undefined) {
       page = await read({ ...range, after: page.nextAfter });
     }
     signal.throwIfAborted();

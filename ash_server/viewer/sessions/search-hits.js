@@ -1,7 +1,7 @@
 import { el, setChildren } from "../lib/dom.js";
 import { markHidden } from "../lib/hidden-characters.js";
 import { hitPlace, markedSnippet } from "../lib/search-result.js";
-import { formatNumber, pluralize } from "../lib/number-format.js";
+import { formatHits, formatNumber } from "../lib/number-format.js";
 import { placeUrl, sessionAddress } from "../session/permalinks.js";
 import { agentOf, sourceName } from "../lib/source-names.js";
 import { momentTime } from "../lib/time-format.js";
@@ -12,7 +12,7 @@ import { sessionName } from "./session-row.js";
 const PAGE = 100;
 
 /**
- * @typedef {{id: string, hits: Map<number, any>, matches: number, pages: PageCursor, list: Element,
+ * @typedef {{id: string, hits: Map<number, any>, matches: number, atLeast: boolean, pages: PageCursor, list: Element,
  *   more: LoadMore}} HitGroup
  */
 
@@ -37,11 +37,17 @@ export class SearchHits {
     return [...this.groups.values()].reduce((sum, { matches }) => sum + matches, 0);
   }
 
+  /** True if there may be more hits than `count`. */
+  get isAtLeast() {
+    return [...this.groups.values()].some(({ atLeast }) => atLeast);
+  }
+
   add(results) {
     for (const hit of results) {
       const group = this.groupOf(hit);
       group.hits.set(hit.eventSequence, hit);
       group.matches = Math.max(hit.matches, group.hits.size);
+      group.atLeast = hit.atLeast ?? false;
     }
     new Set(results.map(({ sessionId }) => sessionId)).forEach((id) => this.show(this.groups.get(id)));
   }
@@ -56,7 +62,7 @@ export class SearchHits {
     const list = el("ol", { class: "hit-list", role: "list" });
     const more = new LoadMore("", () => this.loadMore(group));
     /** @type {HitGroup} */
-    const group = { id: hit.sessionId, hits: new Map(), matches: 0, pages, list, more };
+    const group = { id: hit.sessionId, hits: new Map(), matches: 0, atLeast: false, pages, list, more };
     this.groups.set(hit.sessionId, group);
     this.element.append(section(hit, list, more.element));
     return group;
@@ -65,9 +71,11 @@ export class SearchHits {
   /** @param {HitGroup | undefined} group */
   show(group) {
     if (!group) return;
-    const { hits, matches, list, more } = group;
+    const { hits, matches, atLeast, list, more } = group;
     setChildren(list, [...hits.values()].map((hit) => (hit.element ??= hitRow(hit))));
-    more.show(matches > hits.size, `${formatNumber(matches - hits.size)} more in this session`);
+    const rest = matches - hits.size;
+    const number = rest > 0 ? `${formatNumber(rest)}${atLeast ? "+" : ""} more` : "More";
+    more.show(rest > 0 || atLeast, `${number} in this session`);
   }
 
   async loadMore(group) {
@@ -96,7 +104,7 @@ function section(hit, ...children) {
       " ",
       el("span", { class: "session-source" }, sourceName(agent)),
       " ",
-      el("span", { class: "fact" }, pluralize(hit.matches, "hit")),
+      el("span", { class: "fact" }, formatHits(hit)),
     ),
     ...children,
   );

@@ -1,7 +1,7 @@
 import { isAborted } from "../lib/api.js";
 import { el } from "../lib/dom.js";
 import { PENDING_MS, hasSearchWord, suggestedQueries } from "../lib/search-result.js";
-import { pluralize } from "../lib/number-format.js";
+import { formatHits, pluralize } from "../lib/number-format.js";
 import { errorPlaceholder, placeholder, skeleton } from "../lib/placeholders.js";
 import { NO_FILTERS, apiParameters, isNarrowed } from "./list-filters.js";
 import { SearchHits } from "./search-hits.js";
@@ -157,9 +157,9 @@ export class SearchView {
   }
 
   statusText() {
-    const { count, groups } = this.hits;
+    const { count, groups, isAtLeast } = this.hits;
     const found = [
-      count > 0 && `${pluralize(count, "hit")} in ${pluralize(groups.size, "session")}`,
+      count > 0 && `${formatHits({ matches: count, atLeast: isAtLeast })} in ${pluralize(groups.size, "session")}`,
       this.titles.size > 0 && pluralize(this.titles.size, "title"),
     ].filter(Boolean);
     if (!found.length) return "Nothing found";

@@ -21,7 +21,7 @@ from ash_server.store.connections.pool import Pool, connect, direct_url, open_po
 from ash_server.store.connections.tenants import APP_ROLE, DEFAULT, Tenant, get_or_create_tenant, role_of
 from ash_server.store.lists.session_lists import _statement
 from ash_server.store.schema.tables import metadata
-from ash_server.store.search.query import _FIND, _NEWEST, SQL
+from ash_server.store.search.query import _NEWEST, CONDITIONS, SQL, SearchScope
 from ash_server.transfer.importing.file_import import import_file
 from tests.cluster import not_on_cluster, on_citus
 from tests.tenant_statements import OWNED_BY_SERVER, VIEWS, is_on_sessions
@@ -283,15 +283,27 @@ async def test_names_of_tenants(database_url: str) -> None:
 # --- Speed: conditions of row-level security hide no index
 
 
-_SEARCH = {**_NEWEST, "query": "77", "others": "redacted", "per_session": 2**31 - 1, "limit": 10}
+_SEARCH = {
+    **_NEWEST._asdict(),
+    "session_id": None,
+    "query": "77",
+    "others": "redacted",
+    "per_session": 2**31 - 1,
+    "limit": 10,
+}
+
+
+def _find(scope: SearchScope) -> str:
+    passes = SQL.passes.fill(condition=CONDITIONS[scope])
+    return SQL.find.fill(passing=passes, in_sessions=SQL.is_in_any)
 
 
 @not_on_cluster("EXPLAIN shows the plan of the coordinator")
 @pytest.mark.parametrize(
     ("query", "params", "index"),
     [
-        (_FIND["conversation"].fill(in_sessions=SQL.is_in_any), _SEARCH, "search_conversation_idx"),
-        (_FIND["results"].fill(in_sessions=SQL.is_in_any), _SEARCH, "search_results_idx"),
+        (_find("conversation"), _SEARCH, "search_conversation_idx"),
+        (_find("results"), _SEARCH, "search_results_idx"),
         (
             _statement("activity", frozenset(), is_few=False),
             {"key": "infinity", "id": UUID(int=2**128 - 1), "limit": 10},
