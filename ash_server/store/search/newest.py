@@ -189,7 +189,7 @@ async def _read_session(
 
 
 class _Parts(NamedTuple):
-    """SQL for the order of results, of all sessions or of one."""
+    """SQL that depends on the number of sessions."""
 
     window: Sql
     order: Sql

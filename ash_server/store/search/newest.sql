@@ -35,7 +35,7 @@ LIMIT 1
 {is_older} AND {key} >= (%(last_at)b::timestamptz, %(last_id)b::uuid, %(last_sequence)b::bigint) AND {in_sessions}
 
 -- fragment: in_window_of_session
--- Events of one session between two sequences.
+-- Events between two sequences, in a single session.
 session_id = %(session_id)b AND sequence < %(sequence)b AND sequence >= %(last_sequence)b
 
 -- fragment: newest_first
@@ -47,11 +47,11 @@ at DESC, session_id DESC, sequence DESC
 {key} >= {place}
 
 -- fragment: is_later
--- The same in the log of one session.
+-- The same for the log of a single session.
 sequence >= %(sequence)b
 
 -- fragment: last_first
--- The order of results of one session: that of its log.
+-- The order of results in a single session: as in its log.
 sequence DESC
 
 -- fragment: find_in_window

@@ -48,7 +48,7 @@ session_id = ANY(%(ids)b::uuid[])
 session_id IN ({sessions})
 
 -- fragment: is_in_any
--- True for events of all sessions, or of one.
+-- True for events of all sessions, or for those in a single one.
 (%(session_id)b::uuid IS NULL OR session_id = %(session_id)b)
 
 -- fragment: passes
