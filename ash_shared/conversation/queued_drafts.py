@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from ash_shared.conversation.drafts import Draft
-from ash_shared.model.blocks import joined_text
 from ash_shared.records.prompt_queue import MAX_REMOVED_TEXTS, Phase, PromptQueue, begins_turn, is_abandoned
 from ash_shared.records.steps import Part
 
@@ -12,7 +11,7 @@ MAX_QUEUED = 50
 
 
 @dataclass(slots=True, eq=False)
-class _Entry:
+class QueuedDraft:
     """A queued prompt."""
 
     text: str
@@ -24,53 +23,37 @@ class _Entry:
 class QueuedDrafts:
     """The prompt queue of a session. Methods that return drafts return the changed ones."""
 
-    def __init__(self) -> None:
-        self._queue = PromptQueue()
-        self._entries: list[_Entry] = []
+    def __init__(self, queue: PromptQueue) -> None:
+        self._queue = queue
+        self.entries: list[QueuedDraft] = []
         self._delivered: dict[str, Draft] = {}
         """Messages of prompts delivered without a line, by text."""
 
     def add(self, draft: Draft) -> None:
-        self._entries.append(_Entry(draft.text(), draft, draft.turn))
-        del self._entries[:-MAX_QUEUED]
-
-    def record_deliveries(self) -> None:
-        self._queue.records_deliveries = True
-
-    def take(self, part: Part) -> None:
-        self._queue.take(self._entries, joined_text(part.blocks))
-
-    def remove(self, part: Part) -> list[Draft]:
-        """Return the prompt if its removal delivers it."""
-        entry = self._queue.remove(self._entries, joined_text(part.blocks))
-        return [] if entry is None else [entry.draft]
+        self.entries.append(QueuedDraft(draft.text(), draft, draft.turn))
+        del self.entries[:-MAX_QUEUED]
 
     def taken(self) -> list[Draft]:
         """Return prompts that began a turn although no line sent them."""
-        return [entry.draft for entry in self._entries if entry.phase == "taken"]
-
-    def withdraw(self, part: Part) -> list[Draft]:
-        """Retract the prompt that the person withdrew."""
-        entry = self._queue.withdraw(self._entries, joined_text(part.blocks))
-        return [] if entry is None else [self._retract(entry)]
+        return [entry.draft for entry in self.entries if entry.phase == "taken"]
 
     def send(self, part: Part, message: Draft) -> list[Draft]:
         """Mark the queued prompt that this user message sends.
 
         If the message is not queued but begins a turn, prompts queued before are abandoned.
         """
-        if part.parent_call is not None or not (self._entries or self._queue.removed_texts):
+        if part.parent_call is not None or not (self.entries or self._queue.removed_texts):
             return []
         text = message.text()
         if not text:
             return []
-        entry = self._queue.send(self._entries, text, part.origin)
+        entry = self._queue.send(self.entries, text, part.origin)
         if entry is not None:
             return [self.mark_sent(entry.draft, message)]
         if self._queue.is_repeated(text, part.origin):
             message.sent_as = self._delivered.pop(text, None)
         is_end = begins_turn(text, part.origin)
-        return self._abandon(list(filter(is_abandoned, self._entries)) if is_end else [])
+        return self._abandon(list(filter(is_abandoned, self.entries)) if is_end else [])
 
     def mark_delivered(self, draft: Draft, message: Draft) -> Draft:
         """Mark a prompt that is delivered without a line; a later line may repeat it."""
@@ -80,22 +63,22 @@ class QueuedDrafts:
         return self.mark_sent(draft, message)
 
     def mark_sent(self, draft: Draft, message: Draft) -> Draft:
-        self._entries = [entry for entry in self._entries if entry.draft is not draft]
+        self.entries = [entry for entry in self.entries if entry.draft is not draft]
         draft.sent_as = message
         return draft
 
     def abandon_all(self) -> list[Draft]:
         """Forget all prompts, because nothing will send them anymore."""
-        return self._abandon(self._entries)
+        return self._abandon(self.entries)
 
-    def _abandon(self, entries: list[_Entry]) -> list[Draft]:
+    def _abandon(self, entries: list[QueuedDraft]) -> list[Draft]:
         """Forget prompts that nothing will send anymore; retract removed ones."""
         removed = [entry for entry in entries if entry.phase == "removed"]
-        retracted = [self._retract(entry) for entry in removed if not entry.draft.metadata.get("synthetic")]
-        self._entries = [entry for entry in self._entries if entry not in entries]
+        retracted = [self.retract(entry) for entry in removed if not entry.draft.metadata.get("synthetic")]
+        self.entries = [entry for entry in self.entries if entry not in entries]
         return retracted
 
-    def _retract(self, entry: _Entry) -> Draft:
-        self._entries = [other for other in self._entries if other is not entry]
+    def retract(self, entry: QueuedDraft) -> Draft:
+        self.entries = [other for other in self.entries if other is not entry]
         entry.draft.metadata["retracted"] = True
         return entry.draft

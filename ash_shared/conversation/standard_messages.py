@@ -8,7 +8,7 @@ decides, for each one, which message it belongs to:
 | has a key that is known in the turn (or in the session, for some relations) | the message with this key |
 | has the relation `continuation` and the role of the last message | the last message |
 | has no role (usage, cost, an error, fields of a result) | the last answer of the main conversation or the subagent |
-| is a link (`_LINKS`) | none: it changes the turn, the prompt queue or the retracted range |
+| is a link (`relations.RESOLVERS`) | none: it changes the prompt queue or the retracted range |
 | any other part | a new message |
 
 Until all lines are read, messages are `Draft`s. A part with blocks appends them, replaces them (a revision), or is
@@ -30,18 +30,16 @@ The event log interprets the same parts in `eventlog`, with two differences: it 
 and its state must stay small.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import count, takewhile
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count, islice, takewhile
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 from pydantic import BaseModel, ValidationError
 
 from ash_shared.conversation.drafts import Draft, IdAllocator, PartName, StoredText
-from ash_shared.conversation.queued_drafts import QueuedDrafts
-from ash_shared.conversation.reverts import Reverts
+from ash_shared.conversation.queued_drafts import QueuedDraft, QueuedDrafts
 from ash_shared.conversation.shadows import find_shadows
-from ash_shared.conversation.stated_usage import StatedUsage
 from ash_shared.conversation.transcript import Messages, texts_with_sources
 from ash_shared.model.blocks import Block, text_block
 from ash_shared.model.message import (
@@ -57,8 +55,19 @@ from ash_shared.records.contract import Part, Record
 from ash_shared.records.inherited import InheritedRecords
 from ash_shared.records.json_text import is_blank, shown_text
 from ash_shared.records.steps import Origin as PromptOrigin
-from ash_shared.records.steps import Relation, is_person
+from ash_shared.records.steps import is_person
 from ash_shared.records.system_text import command_text, is_client_text, visible_text
+from ash_shared.relations import (
+    RESOLVERS,
+    Links,
+    Resolution,
+    accept_usage,
+    cost_since_last,
+    is_in_dialect,
+    is_reverted,
+    resolve,
+    revised_usage,
+)
 
 
 def transform_messages(lines: Messages, source: str | None = None) -> list[StandardMessage]:
@@ -89,9 +98,6 @@ class _Origin(NamedTuple):
 class Fold:
     """Folds the lines of a session into drafts of messages."""
 
-    _dialect: str | None = None
-    """The message model of the session."""
-
     def __init__(self) -> None:
         self.drafts: list[Draft] = []
         """All messages, in the order of their first lines."""
@@ -100,6 +106,8 @@ class Fold:
         self._last: Draft | None = None
         """The last draft that is not a copy (`is_copy`); so are the next two."""
         self._answer: Draft | None = None
+        self._prompts: list[Draft] = []
+        """The first message of each turn that began with a prompt; without a copy that its original follows."""
         self._prompt_text: str | None = None
         self._repeated_answer: Draft | None = None
         self._answers: dict[str | None, Draft] = {}
@@ -109,21 +117,16 @@ class Fold:
         self._by_stable_key: dict[str, Draft] = {}
         self._lines_seen: set[tuple[str, str]] = set()
         self._session: dict[str, str] = {}
-        self._usage = StatedUsage()
         self._inherited = InheritedRecords()
-        self._costs: dict[str | None, float] = {}
         self._results: dict[str, Block] = {}
         self._retracted: set[str] = set()
         self._index_by_id: dict[str, int] = {}
-        self._prompts_by_parent: dict[str, str] = {}
-        self._first_prompts: dict[str, str | None] = {}
-        """The ids of prompts that follow no record, by the provider's id of the session; None if the conversation began
-        otherwise."""
         self._rewound_ranges: list[tuple[int, int]] = []
         self._calls_by_prompt: dict[str, dict[str, None]] = {}
-        self._sidechain_calls: dict[str, str] = {}
-        """The calls of subagents' lines that do not state their call, by the id of the line."""
-        self._reverts, self._queue = Reverts(), QueuedDrafts()
+        self._links = Links()
+        self._line_call = ""
+        """The call of this line's subagent, if the line does not state it."""
+        self._queue = QueuedDrafts(self._links.queue)
 
     def add_header(self, raw: str | bytes, source: str | None) -> None:
         """Update the session's own fields from the header of a line, and add no message."""
@@ -141,8 +144,9 @@ class Fold:
             header = parsed.header()
             self._update_session(header)
             self._pass_inherited(header)
+            self._line_call = ""
             if not self._is_duplicate_line(header, line):
-                for part in filter(self._is_in_dialect, parsed.parts()):
+                for part in parsed.parts():
                     name = PartName(line, next(number))
                     source_name = shown_text(parsed.source(source))
                     self._add_part(part, _Origin(parsed, part.header_in(header), source_name, name))
@@ -206,15 +210,14 @@ class Fold:
         self._session.update({key: value for key, value in values.items() if value})
 
     def _add_part(self, part: Part, origin: _Origin) -> None:
-        if part.relation in _LINKS:
-            _LINKS[part.relation](self, part, origin)
+        if not is_in_dialect(self._links, part) or self._follow_link(part, origin):
             return
-        part = _as_typed(self._with_call(part, origin.header.uuid), origin.source)
-        self._retract(part)
+        part = _as_typed(self._with_call(part), origin.source)
+        self._retracted.update(part.retracts)
         if part.role is None:
             for call, fields in part.result_fields():
                 self._results.setdefault(call, {}).update(fields)
-            if not self._usage.accept(part):
+            if not accept_usage(self._links, part):
                 return
         if self._inherited:
             part = replace(part, usage=None, cost=None, metadata={**part.metadata, "inherited": True})
@@ -226,11 +229,6 @@ class Fold:
         if part.relation == "turn_end":
             self._end_turn(part, draft)
 
-    def _is_in_dialect(self, part: Part) -> bool:
-        """True if the part belongs to the message model of the session, which is the first one in it, or to none."""
-        self._dialect = self._dialect or part.dialect
-        return part.dialect in (None, self._dialect)
-
     def _follow_queue(self, draft: Draft, part: Part) -> None:
         """Add a prompt to the queue, or mark the queued prompt that a user message sends."""
         if draft.is_queued:
@@ -240,10 +238,6 @@ class Fold:
 
     def _note(self, drafts: Iterable[Draft]) -> None:
         self._changed.update(draft.number for draft in drafts)
-
-    def _remove_prompt(self, part: Part, origin: _Origin) -> None:
-        for draft in self._queue.remove(part):
-            self._add_sent_prompt(draft, "mid_turn", origin)
 
     def _add_taken_prompts(self, part: Part, origin: _Origin) -> None:
         """Before an answer, add messages for queued prompts that began the turn although no line sent them."""
@@ -268,51 +262,52 @@ class Fold:
             draft.put_section(part.section, [])
             self._changed.add(draft.number)
 
-    def _revert(self, part: Part) -> None:
-        """Retract a message with everything after it, or as soon as it comes."""
-        start = self._index_by_id.get(part.retracts[0])
-        if start is not None:
-            self._rewound_ranges.append((start, len(self.drafts)))
-        self._reverts.add(part.retracts[0], part.until or 0)
+    def queued_prompts(self) -> Sequence[QueuedDraft]:
+        return self._queue.entries
 
-    def _retract(self, part: Part) -> None:
-        if part.relation == "truncation":
-            self._rewound_ranges.append((self._index_by_id.get(part.retracts[0], 0), len(self.drafts)))
-        else:
-            self._retracted.update(part.retracts)
+    def calls_with_prompt(self, prompt: str) -> Iterable[str]:
+        return self._calls_by_prompt.get(prompt, ())
 
-    def _start_branch(self, part: Part, prompt: str | None) -> None:
-        """Retract an earlier prompt that follows the same record, with everything after it."""
-        if part.key is not None and prompt is not None:
-            self._retract_version(self._prompts_by_parent.get(part.key), prompt)
-            self._prompts_by_parent[part.key] = prompt
+    def _follow_link(self, part: Part, origin: _Origin) -> bool:
+        """Carry out what a part decides about others; False for a part with content."""
+        if part.relation not in RESOLVERS:
+            return False
+        resolution = resolve(self._links, part, origin.header.uuid, self)
+        if resolution.line_call is not None:
+            self._line_call = resolution.line_call
+        if resolution.removes_section:
+            self._remove_section(part)
+        if resolution.delivered is not None:
+            self._add_sent_prompt(resolution.delivered.draft, "mid_turn", origin)
+        if resolution.withdrawn is not None:
+            self._note([self._queue.retract(resolution.withdrawn)])
+        self._retracted.update(resolution.retracted)
+        self._retract(resolution)
+        return True
 
-    def _start_conversation(self, part: Part, record: str | None) -> None:
-        """Retract an earlier first prompt with everything after it, if this record is one."""
-        prompt = record if part.origin == "prompt" else None
-        session = part.key or ""
-        self._retract_version(self._first_prompts.get(session), prompt)
-        self._first_prompts[session] = prompt
+    def _retract(self, resolution: Resolution[QueuedDraft]) -> None:
+        """Retract a message with everything after it, or the last turns."""
+        first = None
+        if resolution.retracted_from is not None:
+            unknown = 0 if resolution.is_from_start else None
+            first = self._index_by_id.get(resolution.retracted_from, unknown)
+        elif resolution.retracted_turns:
+            first = self._start_of_turn(resolution.retracted_turns)
+        if first is not None:
+            self._rewound_ranges.append((first, len(self.drafts)))
 
-    def _retract_version(self, earlier: str | None, prompt: str | None) -> None:
-        """Retract an earlier version of a prompt with everything after it."""
-        if earlier and prompt and earlier != prompt and earlier in self._index_by_id:
-            self._rewound_ranges.append((self._index_by_id[earlier], len(self.drafts)))
+    def _start_of_turn(self, number: int) -> int:
+        """Return the index of the prompt of one of the last turns that stand; 0 if there are not that many."""
+        standing = (
+            prompt.number
+            for prompt in reversed(self._prompts)
+            if not any(first <= prompt.number < last for first, last in self._rewound_ranges)
+        )
+        return next(islice(standing, number - 1, None), 0)
 
-    def _enter_sidechain(self, part: Part, line: str | None) -> None:
-        """Find the call of a subagent's line: the call of the line before, or the one with the same prompt."""
-        if part.key is None:
-            text = "".join(block["text"] for block in part.blocks if block["type"] == "text")
-            call = next(iter(self._calls_by_prompt.get(text, ())), None)
-            self._calls_by_prompt.get(text, {}).pop(call or "", None)
-        else:
-            call = self._sidechain_calls.get(part.key)
-        if call is not None and line is not None:
-            self._sidechain_calls[line] = call
-
-    def _with_call(self, part: Part, line: str | None) -> Part:
-        call = self._sidechain_calls.get(line or "") if part.parent_call is None else None
-        return part if call is None else replace(part, parent_call=call)
+    def _with_call(self, part: Part) -> Part:
+        is_of_subagent = self._line_call and part.parent_call is None
+        return replace(part, parent_call=self._line_call) if is_of_subagent else part
 
     def _draft_for(self, part: Part, origin: _Origin) -> Draft | None:
         """Return the message of a part; None if the part adds to an answer and there is none."""
@@ -327,6 +322,7 @@ class Fold:
                 return known
         last = self._last
         joins = part.relation == "continuation" and last is not None and last.joins_previous
+        joins = joins and last is not None and last.turn == self.turn
         if last is not None and joins and last.role == part.role:
             return last
         return self._new_draft(part, origin)
@@ -347,7 +343,7 @@ class Fold:
         )
         draft.blocks = [] if part.role else list(origin.parsed.content.blocks)
         self._index_by_id.setdefault(draft.id or "", draft.number)
-        if self._reverts.include(draft.id, origin.header.timestamp):
+        if is_reverted(self._links, origin.header):
             draft.metadata["retracted"] = True
         self.drafts.append(draft)
         self._index(draft, part)
@@ -376,7 +372,8 @@ class Fold:
         if draft.timestamp is None and (is_new or part.role is not None):
             draft.timestamp = origin.header.timestamp
         if part.usage is not None and part.relation not in _WITHOUT_OWN_COSTS:
-            draft.usage = part.usage
+            is_revision = part.role is None and part.relation == "revision"
+            draft.usage = revised_usage(draft.usage or {}, part.usage) if is_revision else part.usage
             # Usage ends an answer: the next part begins another.
             draft.joins_previous &= part.role is not None
         if not is_same:
@@ -411,6 +408,9 @@ class Fold:
             return
         self.turn += 1
         prompt.turn = self.turn
+        before = self._prompts[-1] if self._prompts else None
+        if before is None or prompt.is_copy or not before.is_copy or before.text() != text:
+            self._prompts.append(prompt)
         self._by_key = {(prompt.role, part.key): prompt} if part.key is not None else {}
         if not prompt.is_copy:
             prompt.begins_turn, self._prompt_text = True, text
@@ -425,30 +425,14 @@ class Fold:
         if last is not None and part.usage is not None and not any(draft.usage for draft in answers):
             last.usage = part.usage
         if last is not None and part.cost is not None:
-            session = self._session.get("sessionId")
-            last.metadata["costUsd"] = max(0.0, part.cost - self._costs.get(session, 0.0))
-            self._costs[session] = part.cost
+            session = self._session.get("sessionId", "")
+            last.metadata["costUsd"] = cost_since_last(self._links, part.cost, session)
         self.turn += 1
         self._by_key = {}
 
     def _with_late_result(self, block: Block) -> Block:
         more = self._results.get(block.get("tool_use_id") or "") if block["type"] == "tool_result" else None
         return {**more, **block} if more else block
-
-
-_LINKS: Mapping[Relation, Callable[[Fold, Part, _Origin], None]] = {
-    "branch": lambda fold, part, origin: fold._start_branch(part, origin.header.uuid),
-    "delivery_log": lambda fold, part, origin: fold._queue.record_deliveries(),
-    "removal": Fold._remove_prompt,
-    "reversion": lambda fold, part, origin: fold._revert(part),
-    "retraction": lambda fold, part, origin: fold._retract(part),
-    "section_removal": lambda fold, part, origin: fold._remove_section(part),
-    "root": lambda fold, part, origin: fold._start_conversation(part, origin.header.uuid),
-    "sidechain": lambda fold, part, origin: fold._enter_sidechain(part, origin.header.uuid),
-    "take": lambda fold, part, origin: fold._queue.take(part),
-    "withdrawal": lambda fold, part, origin: fold._note(fold._queue.withdraw(part)),
-}
-"""Handlers for parts without their own content: they link records or change queued prompts."""
 
 
 def _as_typed(part: Part, source: str) -> Part:

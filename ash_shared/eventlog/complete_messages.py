@@ -8,21 +8,17 @@ from msgspec.structs import replace
 
 from ash_shared.eventlog import (
     emit_messages,
+    links,
     posted_events,
     queued_prompts,
-    reverts,
     streaming,
     tool_calls,
     turns,
 )
 from ash_shared.eventlog.dedupe import copies, repetitions, revisions
-from ash_shared.eventlog.dedupe.digests import text_digest
 from ash_shared.eventlog.dedupe.resent_messages import without_resent
 from ash_shared.eventlog.emitter import LineOutput
 from ash_shared.eventlog.state import (
-    MAX_FIRST_PROMPTS,
-    MAX_PROMPTS,
-    MAX_SIDECHAIN_LINES,
     MAX_SPEAKERS,
     HeldCopy,
     Place,
@@ -31,29 +27,26 @@ from ash_shared.eventlog.state import (
 )
 from ash_shared.model.blocks import Block, is_audio, joined_text, with_variant
 from ash_shared.records.steps import ChunkEnd, Part, Relation, Speaker, is_inherited
+from ash_shared.relations import is_in_dialect
 
 
 def emit_part(output: LineOutput, part: Part) -> None:
     """Emit the events of a part, and record its results, usage and costs."""
     if output.sidechain_call and part.parent_call is None:
         part = replace(part, parent_call=output.sidechain_call)
-    if part.dialect is not None and not _is_in_dialect(output.state, part.dialect):
+    if not is_in_dialect(output.state, part):
         return
     before, special = len(output.events), _SPECIAL_PARTS.get(part.relation)
-    if special is not None:
+    if links.follow(output, part):
+        pass
+    elif special is not None:
         special(output, part)
     elif part.relation == "turn_end" and output.state.is_interrupted:
         _count_costs(output, part)
     else:
         _emit_content(output, part)
     if output.state.revert is not None:
-        reverts.retract_reverted(output, part, before)
-
-
-def _is_in_dialect(state: State, dialect: str) -> bool:
-    """True for the message model of the session, which is the first one in it."""
-    state.dialect = state.dialect or dialect
-    return state.dialect == dialect
+        links.retract_reverted(output, part, before)
 
 
 def _emit_content(output: LineOutput, part: Part) -> None:
@@ -130,54 +123,6 @@ def _count_costs(output: LineOutput, part: Part) -> None:
         turns.count_costs(output, part)
 
 
-def _start_branch(output: LineOutput, part: Part) -> None:
-    """Retract an earlier prompt that follows the same record as this one."""
-    state, prompt = output.state, output.header.uuid
-    if part.key is None or prompt is None:
-        return
-    parent = text_digest(part.key)
-    _retract_version(output, state.prompts_by_parent.pop(parent, ""), prompt)
-    state.prompts_by_parent[parent] = prompt
-    evict_oldest(state.prompts_by_parent, MAX_PROMPTS)
-
-
-def _start_conversation(output: LineOutput, part: Part) -> None:
-    """Retract an earlier first prompt, if this record is one."""
-    first_prompts, session = output.state.first_prompts, text_digest(part.key or "")
-    prompt = (output.header.uuid or "") if part.origin == "prompt" else ""
-    _retract_version(output, first_prompts.pop(session, ""), prompt)
-    first_prompts[session] = prompt
-    evict_oldest(first_prompts, MAX_FIRST_PROMPTS)
-
-
-def _retract_version(output: LineOutput, earlier: str, prompt: str) -> None:
-    """Retract an earlier version of a prompt with everything after it."""
-    if earlier and prompt and earlier != prompt:
-        turns.end_previous_turn(output)
-        output.emit("retraction", {"fromMessageId": earlier})
-
-
-def _enter_sidechain(output: LineOutput, part: Part) -> None:
-    """Find the call of a subagent's line: the call of the line before, or the one with the same prompt."""
-    state, line = output.state, part.header_in(output.header).uuid
-    call = (
-        _call_with_prompt(state, part)
-        if part.key is None
-        else state.sidechain_calls.get(text_digest(part.key))
-    )
-    output.sidechain_call = call or ""
-    if call is not None and line is not None:
-        state.sidechain_calls[text_digest(line)] = call
-        evict_oldest(state.sidechain_calls, MAX_SIDECHAIN_LINES)
-
-
-def _call_with_prompt(state: State, part: Part) -> str | None:
-    """Return the first pending call with this prompt that has no subagent yet."""
-    prompt, taken = text_digest(_spoken_text(part)), set(state.sidechain_calls.values())
-    pending = (id for id, call in state.calls.items() if call.prompt == prompt and call.state != "answered")
-    return next((id for id in pending if id not in taken), None)
-
-
 def _emit_plain_text(output: LineOutput, part: Part) -> None:
     """Emit a text that is not a record: input in a session of texts, but noise in a session of records."""
     text = part.blocks[0]["text"]
@@ -201,20 +146,9 @@ def _pass_event(output: LineOutput, part: Part) -> None:
 
 
 _SPECIAL_PARTS: Mapping[Relation, Callable[[LineOutput, Part], None]] = {
-    "branch": _start_branch,
-    "delivery_log": lambda output, part: queued_prompts.record_deliveries(output),
     "event": _pass_event,
     "interruption": lambda output, part: turns.interrupt_turn(output, "error", "always", part.error),
     "plain_text": _emit_plain_text,
-    "removal": queued_prompts.remove,
-    "reversion": reverts.revert,
-    "retraction": lambda output, part: output.emit("retraction", {"messageIds": list(part.retracts)}),
-    "root": _start_conversation,
-    "section_removal": revisions.remove_section,
-    "sidechain": _enter_sidechain,
-    "take": queued_prompts.take,
-    "truncation": lambda output, part: output.emit("retraction", {"fromMessageId": part.retracts[0]}),
-    "withdrawal": queued_prompts.withdraw,
 }
 
 

@@ -37,7 +37,7 @@ from ash_shared.records import steps
 from ash_shared.records.inherited import next_own_ordinal
 from ash_shared.records.json_text import RawMessage
 
-NORMALIZER_VERSION = 10
+NORMALIZER_VERSION = 11
 """Raised whenever stored lines give other events, usage or facts than before: `ash reindex` derives them again."""
 
 FIRST_LINES = 50

@@ -3,31 +3,8 @@
 from ash_shared.eventlog import emit_messages
 from ash_shared.eventlog.emitter import LineOutput
 from ash_shared.eventlog.state import HeldCopy, State
-from ash_shared.model.blocks import joined_text
 from ash_shared.records.prompt_queue import begins_turn, is_abandoned
 from ash_shared.records.steps import Part
-
-
-def take(output: LineOutput, part: Part) -> None:
-    output.state.queue.take(_entries(output.state), joined_text(part.blocks))
-
-
-def remove(output: LineOutput, part: Part) -> None:
-    """Emit a prompt that leaves the queue during a turn, unless the session records deliveries."""
-    delivered = output.state.queue.remove(_entries(output.state), joined_text(part.blocks))
-    if delivered is not None:
-        emit_messages.release_copies(output, [delivered])
-
-
-def withdraw(output: LineOutput, part: Part) -> None:
-    """Emit the prompt that the person withdrew, and its retraction."""
-    withdrawn = output.state.queue.withdraw(_entries(output.state), joined_text(part.blocks))
-    if withdrawn is not None:
-        emit_messages.release_copies(output, [withdrawn], is_withdrawn=True)
-
-
-def record_deliveries(output: LineOutput) -> None:
-    output.state.queue.records_deliveries = True
 
 
 def is_sent(output: LineOutput, part: Part, text: str) -> bool:
@@ -35,7 +12,7 @@ def is_sent(output: LineOutput, part: Part, text: str) -> bool:
 
     If it is not queued but begins a turn, abandoned prompts are emitted before it.
     """
-    entries = _entries(output.state)
+    entries = queued(output.state)
     if part.parent_call or not entries:
         return False
     sent = output.state.queue.send(entries, text, part.origin)
@@ -53,17 +30,17 @@ def is_repeated(output: LineOutput, part: Part, text: str) -> bool:
 
 def release_taken(output: LineOutput) -> None:
     """Emit queued prompts that began a turn although no line sent them."""
-    if taken := [held for held in _entries(output.state) if held.phase == "taken"]:
+    if taken := [held for held in queued(output.state) if held.phase == "taken"]:
         emit_messages.release_copies(output, taken, is_prompt=True)
 
 
 def emit_removed(output: LineOutput) -> None:
     """Emit the prompts that were withdrawn during the turn."""
-    emit_unsent(output, [held for held in _entries(output.state) if held.phase == "removed"])
+    emit_unsent(output, [held for held in queued(output.state) if held.phase == "removed"])
 
 
 def emit_all_unsent(output: LineOutput) -> None:
-    emit_unsent(output, _entries(output.state))
+    emit_unsent(output, queued(output.state))
 
 
 def emit_unsent(output: LineOutput, entries: list[HeldCopy]) -> None:
@@ -73,5 +50,5 @@ def emit_unsent(output: LineOutput, entries: list[HeldCopy]) -> None:
         emit_messages.release_copies(output, [held], is_withdrawn=is_withdrawn)
 
 
-def _entries(state: State) -> list[HeldCopy]:
+def queued(state: State) -> list[HeldCopy]:
     return [held for held in state.held_copies if held.role == "user"]

@@ -11,7 +11,7 @@ The state answers four questions about the next line:
 | What does it continue? | `turn`, `responses`, `slots` |
 | Which call does its result belong to? | `calls`, `calls_without_id`, `pending_results` |
 | Is its content new? | digests, `emitted_answers`, `emitted_revisions`, `held_copies`, `last_streamed`, `sent_counts` |
-| What does it revoke or link to? | `prompts_by_parent`, `first_prompts`, `sidechain_calls`, `queue` |
+| What does it revoke or link to? | `relations.Links` |
 
 The lifetimes differ. Slots and held copies of answers end with the turn. Queued prompts wait for the next one. Calls
 outlive it, because a result may come later: a call is `asked` by the last answer, `left` when the next answer begins
@@ -39,10 +39,12 @@ from msgspec.structs import replace
 from ash_shared.model.blocks import Block
 from ash_shared.model.usage.answers import Cause
 from ash_shared.model.usage.costs import MessageCosts
+from ash_shared.records.digests import evict_oldest as evict_oldest
 from ash_shared.records.inherited import InheritedRecords
 from ash_shared.records.prompt_queue import Phase, PromptQueue
 from ash_shared.records.repeated_blocks import BlockForm
 from ash_shared.records.steps import SlotKind, Speaker
+from ash_shared.relations import Links
 
 MAX_OPEN_TEXT = 1000
 """Characters of an open text in the state."""
@@ -51,11 +53,8 @@ MAX_HELD_COPIES = 50
 MAX_TEXT_DIGESTS = 16
 MAX_STREAMED_RESPONSES = 32
 MAX_SPEAKERS = 32
-MAX_PROMPTS = 32
-MAX_FIRST_PROMPTS = 4
 MAX_REVISIONS = 32
 MAX_GROWING = 4
-MAX_SIDECHAIN_LINES = 64
 MAX_OPEN_SLOTS = 1000
 """Texts and calls that are streamed at the same time; the oldest of more ends with the content it has."""
 MAX_CALLS = 1000
@@ -70,11 +69,6 @@ MAX_REPLACEABLE = 64
 MAX_DOCUMENTS = 4
 MAX_ELEMENTS = 10_000
 """Elements of a document whose digests are kept."""
-
-
-def evict_oldest(entries: dict[str, Any], maximum: int) -> None:
-    if len(entries) > maximum:
-        del entries[next(iter(entries))]
 
 
 class _Stored(msgspec.Struct, omit_defaults=True):
@@ -147,17 +141,6 @@ class WrittenDocument(_Stored):
     """Digests of its elements, joined."""
     turn: EndedTurn | None = None
     """Its last turn."""
-
-
-class Revert(_Stored):
-    """The last message that the person reverted, with everything after it."""
-
-    message: str
-    """Digest of its id."""
-    until: int
-    """The time of the record that reverts it; messages after it stay."""
-    has_begun: bool = False
-    """True if the message has come after that record."""
 
 
 class Turn(_Stored):
@@ -377,7 +360,9 @@ class StreamedAnswer(_Stored):
     block_digests: list[str]
 
 
-class State(_Stored):
+class State(_Stored, Links):
+    """The state of a session, with the links that standard messages have, too."""
+
     turn: Turn | None = None
     turns: int = 0
     responses: dict[str, Response] = {}
@@ -391,7 +376,6 @@ class State(_Stored):
     pending_results: dict[str, dict[str, Any]] = {}
     """Fields of results that have not come yet, by call."""
     held_copies: list[HeldCopy] = []
-    queue: PromptQueue = msgspec.field(default_factory=PromptQueue)
     original_digests: list[str] = []
     """Digests of emitted originals without a copy yet, after a letter: u for the user, a for the assistant, e for
     an error."""
@@ -407,8 +391,6 @@ class State(_Stored):
     """The last messages that are written in sections and state costs, by digest of their key."""
     emitted_answers: dict[str, EmittedAnswer] = {}
     """The last answer of each conversation that may grow, by parent call."""
-    sidechain_calls: dict[str, str] = {}
-    """The calls of the last subagents' lines that do not state their call, by digest of the line's id."""
     streamed_responses: list[str] = []
     """Ids of completely streamed responses, which a revision may repeat."""
     last_streamed: StreamedAnswer | None = None
@@ -422,16 +404,8 @@ class State(_Stored):
     """Digests of the keys of the last events that are emitted once per session."""
     roles_by_key: dict[str, Speaker] = {}
     """Roles of messages with parts in separate records, by key."""
-    prompts_by_parent: dict[str, str] = {}
-    """The ids of the last prompts, by digest of the id of the preceding record."""
-    first_prompts: dict[str, str] = {}
-    """The ids of prompts that follow no record, by digest of the provider's id of the session; empty if the
-    conversation began otherwise."""
-    revert: Revert | None = None
     variants: dict[str, str] = {}
     """Variants of the texts of messages that are written in sections, by key."""
-    dialect: str = ""
-    """The message model of the session, for formats with several."""
     agent: str = ""
     """The agent of the main conversation, if a record named one."""
     model: str = ""
@@ -444,15 +418,6 @@ class State(_Stored):
     """True if the session is a subagent's: no person wrote its prompts."""
     answers_without_key: int = 0
     """Number of answers so far with usage and without a key."""
-    last_usage_digest: str = ""
-    """Digest of the key of the last usage of a copy."""
-    last_recount_digest: str = ""
-    """Digest of the key of the last recount."""
-    may_be_recounted: bool = False
-    """True if a copy has stated the usage of the next recount."""
-    session_cost: float = 0.0
-    """Total cost so far of the provider's session `cost_session`."""
-    cost_session: str = ""
     clock_lag: int = 0
     """Milliseconds from the timestamps of the session to the clock, for recordings."""
     is_interrupted: bool = False
@@ -473,8 +438,7 @@ class State(_Stored):
         return State(
             turns=self.turns,
             stored_texts=self.stored_texts,
-            session_cost=self.session_cost,
-            cost_session=self.cost_session,
+            costs_by_session=self.costs_by_session,
             has_records=self.has_records,
             sent_counts=self.sent_counts,
             agent=self.agent,

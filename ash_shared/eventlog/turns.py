@@ -206,8 +206,8 @@ def _emit_interrupt(output: LineOutput, reason: str, mode: str, error: Block | N
 def end_explicit_turn(output: LineOutput, end: steps.Part | None = None, *, partial: bool = False) -> None:
     """End the turn; `end` may state its total usage, which replaces the sum of its answers, and the total cost of the
     session."""
-    turn, total_cost = output.state.turn, None if end is None else end.cost
-    cost = counting.cost_since_last(output.state, total_cost, output.header.session_id or "")
+    turn = output.state.turn
+    cost = counting.cost_of_turn(output.state, end, output.header.session_id or "")
     if turn is None:
         return
     if end is not None:

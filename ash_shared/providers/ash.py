@@ -308,7 +308,11 @@ def _retraction_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
         for name in list_or_empty(value_at(record, "payload", names))
         if isinstance(name, str)
     ]
-    return [Part(role=None, retracts=tuple(retracted))]
+    turns = count_at(record, "payload", "turns")
+    return [
+        Part(role=None, retracts=tuple(retracted)),
+        *([Part(role=None, relation="rollback", turns=turns)] if turns else []),
+    ]
 
 
 _PARTS_BY_ROLE: Mapping[Role | None, Callable[[Record, ParsedRecord], list[Part]]] = {

@@ -31,6 +31,7 @@ Relation = Literal[
     "section_removal",
     "retraction",
     "reversion",
+    "rollback",
     "copy",
     "held_copy",
     "recount",
@@ -64,6 +65,7 @@ Relation = Literal[
 - retraction: has no content; retracts the records of `retracts`.
 - reversion: has no content; retracts a message and everything after it, up to the time `until`. A message that is not
   known may come later.
+- rollback: has no content; retracts the last `turns` turns.
 - copy: a later part of the turn may contain the same text, or the same call or result, and is then the original.
   Without a role: a repetition; usage counts once per key, an error is emitted once per turn.
 - held_copy: a copy that waits for its original; its events are emitted only if none comes.
@@ -148,6 +150,8 @@ class Part(Struct, frozen=True, kw_only=True):
     the first one of the session are dropped."""
     until: int | None = None
     """For reversions: records after this time stay, in milliseconds since 1970."""
+    turns: int = 0
+    """For rollbacks: the number of retracted turns with content."""
     header: RecordHeader | None = None
     """The `uuid` and `timestamp` of the message, if they differ from the record's."""
     is_undated: bool = False

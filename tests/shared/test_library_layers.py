@@ -14,7 +14,7 @@ LAYERS = (
     {"model"},
     {"records"},
     {"providers"},
-    {"parsing"},
+    {"parsing", "relations"},
     {"conversation", "eventlog"},
     {"projections"},
     {"testing"},

@@ -16,7 +16,7 @@ state keeps as many digests of each kind as the `MAX_` constants in `state` allo
 | assembled answer: the client stores it | the stream | blocks and response id | all APIs | `assembled_answers` |
 | resent message: in each request | the first | blocks and their number | all APIs | `resent_messages` |
 | repetition of an event | the first in the turn | key | Codex | `repetitions` |
-| repetition of usage | the first | key | Codex | `repetitions` |
+| repetition of usage | the first | key | Codex | `relations.stated_totals` |
 
 The digests are `text_digest` for texts and keys, `content_digest` for the blocks of revisions, and `message_digest`,
 which does not depend on the format, for blocks of answers and messages.

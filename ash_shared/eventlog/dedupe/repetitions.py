@@ -1,8 +1,7 @@
-"""Drop events and usage that a format repeats under the same key, and a text that repeats all streamed texts."""
+"""Drop events that a format repeats under the same key, and a text that repeats all streamed texts."""
 
 from ash_shared.eventlog.dedupe.digests import checksum, text_digest
 from ash_shared.eventlog.state import MAX_ONCE_PER_SESSION, State
-from ash_shared.records.steps import Part
 
 
 def is_repeated_event(state: State, once_key: str) -> bool:
@@ -30,22 +29,6 @@ def is_repeated_error(state: State, message: str) -> bool:
     if not is_repeated:
         record_event(state, f"error/{message}")
     return is_repeated
-
-
-def accept_usage(state: State, part: Part) -> bool:
-    """False if the usage repeats the last one, possibly in another turn, or recounts it."""
-    if part.role is not None or part.relation not in ("copy", "recount") or part.key is None:
-        return True
-    digest = text_digest(part.key)
-    if part.relation == "copy":
-        is_new = digest not in (state.last_usage_digest, state.last_recount_digest)
-        state.last_usage_digest, state.may_be_recounted = digest, state.may_be_recounted or is_new
-        return is_new
-    if digest == state.last_recount_digest:
-        return False
-    is_new = digest != state.last_usage_digest and not state.may_be_recounted
-    state.last_recount_digest, state.may_be_recounted = digest, False
-    return is_new
 
 
 def record_streamed_text(state: State, text: str) -> None:

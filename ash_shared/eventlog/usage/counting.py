@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from ash_shared.eventlog.dedupe import digests, repetitions
+from ash_shared.eventlog.dedupe import digests
 from ash_shared.eventlog.emitter import LineOutput
 from ash_shared.eventlog.state import (
     MAX_AGENTS,
@@ -26,6 +26,7 @@ from ash_shared.model.blocks import Block, without
 from ash_shared.model.usage.costs import Costs, total_usage
 from ash_shared.records.json_fields import TOKEN_COUNTS
 from ash_shared.records.steps import Part
+from ash_shared.relations import accept_usage, cost_since_last, revised_usage
 
 
 def _count_answer(turn: Turn, key: str, usage: Block) -> None:
@@ -89,11 +90,7 @@ def revise_answer(output: LineOutput, turn: Turn, part: Part, usage: Block) -> N
     """Replace earlier counts of the open response by later ones."""
     key = output.state.response_id(output.parent_call) or "open"
     earlier = turn.usage_by_answer.get(key, {})
-    both = {**earlier, **usage}
-    if isinstance(earlier.get("vendor"), dict) and isinstance(usage.get("vendor"), dict):
-        later = {name: count for name, count in usage["vendor"].items() if count is not None}
-        both["vendor"] = {**earlier["vendor"], **later}
-    both["total_tokens"] = both.setdefault("input_tokens", 0) + both.setdefault("output_tokens", 0)
+    both = revised_usage(earlier, usage)
     before = answers.counts_of(_usage_so_far(turn, key))
     _count_answer(turn, key, both)
     digest = digests.text_digest(key)
@@ -120,7 +117,8 @@ def costs_of_turn(turn: Turn) -> Block:
 def count_part(output: LineOutput, part: Part) -> None:
     """Count the usage and the cost of an answer; an answer that is written again is counted once."""
     state, turn = output.state, output.state.turn
-    is_new = part.usage is not None and repetitions.accept_usage(state, part) and state.own_ordinal is None
+    is_new = part.usage is not None and accept_usage(state, part) and state.own_ordinal is None
+    state.forget_oldest()
     usage = part.usage if is_new else None
     if turn is None or (usage is None and part.cost is None):
         return
@@ -278,10 +276,10 @@ def _answer_key(part: Part) -> str:
     return part.key or part.message_id or ""
 
 
-def cost_since_last(state: State, total: float | None, session: str) -> float | None:
-    """Return the increase of the session's total cost since it was last stated."""
-    if total is None:
+def cost_of_turn(state: State, end: Part | None, session: str) -> float | None:
+    """Return the cost of a turn by the total cost that its end states."""
+    if end is None or end.cost is None:
         return None
-    earlier = state.session_cost if session == state.cost_session and state.session_cost <= total else 0.0
-    state.session_cost, state.cost_session = total, session
-    return total - earlier
+    cost = cost_since_last(state, end.cost, session)
+    state.forget_oldest()
+    return cost

@@ -5,7 +5,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ash_shared.model.blocks import Block, parse_content, pick, text_block, wire_name
+from msgspec.structs import replace
+
+from ash_shared.model.blocks import Block, parse_content, pick, text_block, wire_name, without
 from ash_shared.model.message import Identity, RecordHeader, StatedTotal
 from ash_shared.model.usage.costs import NANO_DOLLARS
 from ash_shared.providers.claude.content import parse_block
@@ -129,10 +131,17 @@ def _new_name(record: Record) -> str | None:
 def stream_event_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     """Return the usage at the end of an answer; its lines have only the first count."""
     event = record["event"]
-    usage = standard_usage(event.get("usage")) if text_at(event, "type") == "message_delta" else None
-    if usage is None:
+    parts = usage_update(event.get("usage")) if text_at(event, "type") == "message_delta" else []
+    return [replace(part, parent_call=text_at(record, "parent_tool_use_id")) for part in parts]
+
+
+def usage_update(usage: Any) -> list[Part]:
+    """Return the usage so far; `message_delta` repeats some counts of `message_start`."""
+    counts = standard_usage(usage)
+    if counts is None:
         return []
-    return [Part(role=None, usage=usage, parent_call=text_at(record, "parent_tool_use_id"))]
+    missing = [name for name in ("input_tokens", "output_tokens") if count_at(usage, name) is None]
+    return [Part(role=None, usage=without(counts, *missing), relation="revision")]
 
 
 def text_parts(record: Record, parsed: ParsedRecord) -> list[Part]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ash_shared.model.blocks import Block, pick, raw_block, without
+from ash_shared.model.blocks import Block, pick, raw_block
 from ash_shared.providers.claude.content import parse_block
 from ash_shared.providers.claude.messages import (
     assistant_parts,
@@ -23,11 +23,11 @@ from ash_shared.providers.claude.messages import (
     line_error,
     message_parts,
     result_parts,
-    standard_usage,
+    usage_update,
     user_parts,
 )
 from ash_shared.records.contract import ParsedRecord, Part, Record, single_message_part
-from ash_shared.records.json_fields import count_at, first_text, text_at, value_at
+from ash_shared.records.json_fields import first_text, text_at, value_at
 from ash_shared.records.steps import (
     Chunk,
     ChunkEnd,
@@ -84,16 +84,7 @@ def _response_start(message: Record, begins: ResponseBegin = "always") -> Step:
 def _begin_api_response(event: _Event) -> list[Step]:
     message = event["message"]
     complete_blocks = [_assistant_part(parse_block(block)) for block in message.get("content") or []]
-    return [_response_start(message), *complete_blocks, *_usage_update(message.get("usage"))]
-
-
-def _usage_update(usage: Any) -> list[Step]:
-    """Return the usage so far; `message_delta` repeats some counts of `message_start`."""
-    counts = standard_usage(usage)
-    if counts is None:
-        return []
-    missing = [name for name in ("input_tokens", "output_tokens") if count_at(usage, name) is None]
-    return [Part(role=None, usage=without(counts, *missing), relation="revision")]
+    return [_response_start(message), *complete_blocks, *usage_update(message.get("usage"))]
 
 
 def _begin_block(event: _Event) -> list[Step]:
@@ -166,7 +157,7 @@ def _end_response(event: _Event) -> list[Step]:
     if stop is not None:
         turn: TurnState = "continues" if stop in _CONTINUING_STOP_REASONS else "ends"
         ends = [ChunkEnd(fields={"stopReason": stop}), ResponseEnd(turn)]
-    return [*_usage_update(event.get("usage")), *ends, *errors]
+    return [*usage_update(event.get("usage")), *ends, *errors]
 
 
 _CONTINUING_STOP_REASONS = frozenset({"compaction", "pause_turn", "tool_use"})
@@ -191,7 +182,7 @@ _CLI_EVENTS: _EventTable = {
     "content_block_delta": _append_delta,
     "content_block_start": _begin_block,
     "content_block_stop": lambda event: [ChunkEnd(_slot(event), wait_for_part=True)],
-    "message_delta": lambda event: _usage_update(event.get("usage")),
+    "message_delta": lambda event: [*usage_update(event.get("usage"))],
     "message_start": _begin_cli_response,
     "message_stop": lambda event: [ChunkEnd(), ResponseEnd()],
     "ping": _ignore_event,

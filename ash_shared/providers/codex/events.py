@@ -336,7 +336,7 @@ _EVENTS: Mapping[str, BodyType] = {
     "sub_agent_activity": BodyType(parse_control, steps=steps.agent_activity_steps),
     "task_complete": _TASK_END,
     "task_started": _TASK_START,
-    "thread_rolled_back": BodyType(parse_control, steps=steps.rollback_steps),
+    "thread_rolled_back": BodyType(parse_control, messages.rollback_parts),
     "token_count": BodyType(parse_control, messages.token_count_parts),
     "turn.completed": BodyType(parse_control, messages.turn_end_parts),
     "turn_aborted": BodyType(
@@ -344,7 +344,7 @@ _EVENTS: Mapping[str, BodyType] = {
     ),
     "turn_complete": _TASK_END,
     "turn_started": _TASK_START,
-    "undo_completed": BodyType(parse_control, steps=steps.undo_steps),
+    "undo_completed": BodyType(parse_control, messages.undo_parts),
     "user_message": BodyType(
         _parser("message", "user", _translate_user_message), messages.copied_text_parts, steps.prompt_steps
     ),

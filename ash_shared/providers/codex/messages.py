@@ -160,6 +160,14 @@ def _usage_key(total: Any) -> str:
     return json.dumps(total, sort_keys=True)
 
 
+def rollback_parts(event: Record, parsed: ParsedRecord) -> list[Part]:
+    return [Part(role=None, relation="rollback", turns=count_at(event, "num_turns") or 0)]
+
+
+def undo_parts(event: Record, parsed: ParsedRecord) -> list[Part]:
+    return [Part(role=None, relation="rollback", turns=int(event.get("success") is True))]
+
+
 def turn_end_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     return [Part(role=None, usage=_standard_usage(record.get("usage")), relation="turn_end")]
 

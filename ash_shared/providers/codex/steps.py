@@ -27,7 +27,6 @@ from ash_shared.providers.codex.turn_items import (
 )
 from ash_shared.records.contract import ParsedRecord, Part, Record
 from ash_shared.records.json_fields import (
-    count_at,
     decode_arguments,
     first_text,
     list_or_empty,
@@ -263,15 +262,6 @@ def _error_steps(error_parts: Iterable[Part]) -> list[Step]:
 def question_steps(event: Record, parsed: ParsedRecord) -> Steps:
     call = {"type": "tool_use", "id": event["call_id"], "name": "request_user_input"}
     return _call_steps([{**call, "input": pick(event, "questions")}], [], is_copy=True)
-
-
-def rollback_steps(event: Record, parsed: ParsedRecord) -> Steps:
-    turns = count_at(event, "num_turns")
-    return [] if turns is None else [Emit("retraction", {"turns": turns})]
-
-
-def undo_steps(event: Record, parsed: ParsedRecord) -> Steps:
-    return [Emit("retraction", {"turns": 1})] if event.get("success") is True else []
 
 
 # Other agents

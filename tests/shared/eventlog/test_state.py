@@ -8,8 +8,19 @@ import pytest
 
 from ash_shared.eventlog import state
 from ash_shared.eventlog.normalizer import Normalizer
+from ash_shared.relations import Revert
 
 STORED: dict[str, Any] = {
+    "queue": {"delivered": 1, "records_deliveries": True},
+    "sidechain_calls": {"d13": "c"},
+    "prompts_by_parent": {"d11": "u1"},
+    "first_prompts": {"d12": "u1"},
+    "revert": {"message": "d18", "until": 8, "has_begun": True},
+    "dialect": "message",
+    "stated_usages": {"d10": None},
+    "recounted_usages": {"d11": None},
+    "may_be_recounted": True,
+    "costs_by_session": {"s": 1.5},
     "turn": {
         "id": "t",
         "has_explicit_end": True,
@@ -87,7 +98,6 @@ STORED: dict[str, Any] = {
             "phase": "taken",
         }
     ],
-    "queue": {"delivered": 1, "records_deliveries": True},
     "original_digests": ["d4"],
     "copy_digests": ["d5"],
     "emitted_revisions": {"assistant/k": {"d6": "e1"}},
@@ -105,29 +115,19 @@ STORED: dict[str, Any] = {
         }
     },
     "emitted_answers": {"p": {"key": "m", "forms": [["text", "", 12, 3]], "events": ["e2"], "record": "d14"}},
-    "sidechain_calls": {"d13": "c"},
     "streamed_responses": ["r"],
     "last_streamed": {"id": "r", "block_digests": ["d7"]},
     "sent_counts": {"d8": 1},
     "once_digests": ["d9"],
     "once_per_session": ["d20"],
     "roles_by_key": {"k": "user"},
-    "prompts_by_parent": {"d11": "u1"},
-    "first_prompts": {"d12": "u1"},
-    "revert": {"message": "d18", "until": 8, "has_begun": True},
     "variants": {"k": "summary"},
-    "dialect": "message",
     "agent": "plan",
     "model": "opus",
     "folder": "/srv/app",
     "branch": "main",
     "is_of_subagent": True,
     "answers_without_key": 3,
-    "last_usage_digest": "d10",
-    "last_recount_digest": "d11",
-    "may_be_recounted": True,
-    "session_cost": 1.5,
-    "cost_session": "s",
     "clock_lag": 7,
     "is_interrupted": True,
     "has_records": True,
@@ -157,7 +157,7 @@ STRUCTS: dict[str, type[msgspec.Struct]] = {
     "emitted_answers": state.EmittedAnswer,
     "emitted_sections": state.EmittedSection,
     "counted_messages": state.CountedMessage,
-    "revert": state.Revert,
+    "revert": Revert,
     "held_copies": state.HeldCopy,
     "last_streamed": state.StreamedAnswer,
 }
