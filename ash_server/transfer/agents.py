@@ -75,6 +75,26 @@ def _opencode_store(id: str, name: str) -> KnownAgent:
     )
 
 
+_VSCODE_HOMES = (
+    Root("Code/User", "APPDATA", "AppData/Roaming"),
+    Root("Library/Application Support/Code/User"),
+    Root("Code/User", "XDG_CONFIG_HOME", ".config"),
+)
+
+
+def _vscode_tasks(id: str, name: str, extension: str) -> KnownAgent:
+    """Return an extension of VS Code that stores tasks as Cline does."""
+    tasks = f"globalStorage/{extension}/tasks"
+    return KnownAgent(
+        id,
+        name,
+        "cline_task",
+        _VSCODE_HOMES,
+        (tasks,),
+        re.compile(rf"{re.escape(tasks)}/[^/]+/(?:ui_messages|api_conversation_history)\.json"),
+    )
+
+
 AGENTS: tuple[KnownAgent, ...] = (
     KnownAgent(
         "claude",
@@ -227,6 +247,18 @@ AGENTS: tuple[KnownAgent, ...] = (
     _opencode_store("kilo", "Kilo"),
     _opencode_store("mimocode", "MiMoCode"),
     _opencode_store("icodemate", "ICodeMate"),
+    KnownAgent(
+        "cline_session",
+        "Cline",
+        "cline_session",
+        (Root("", "CLINE_DIR", ".cline"),),
+        ("data/sessions",),
+        # The title is in a file beside it, see `documents.folders`.
+        re.compile(r"data/sessions/([^/]+)/\1\.messages\.json"),
+    ),
+    _vscode_tasks("cline_task", "Cline task", "saoudrizwan.claude-dev"),
+    _vscode_tasks("roo", "Roo Code", "rooveterinaryinc.roo-cline"),
+    _vscode_tasks("kilo_code", "Kilo Code", "kilocode.kilo-code"),
     KnownAgent(
         "devin",
         "Devin",

@@ -21,7 +21,7 @@ from ash_shared.model.blocks import (
 )
 from ash_shared.model.message import Identity, RecordHeader
 from ash_shared.records.contract import Marks, ParsedRecord, Part, Provider, Record, Speaker, WireType
-from ash_shared.records.documents import Item, document_parts, document_steps
+from ash_shared.records.documents import DocumentItem, document_parts, document_steps
 from ash_shared.records.fingerprints import body_keys
 from ash_shared.records.json_fields import (
     decode_arguments,
@@ -245,19 +245,19 @@ def _ordered(record: Record, chain: Mapping[str, None]) -> Iterator[tuple[str, b
     yield from ((id, id in chain) for id in mapping if id not in seen)
 
 
-def _items(record: Record) -> list[Item]:
+def _items(record: Record) -> list[DocumentItem]:
     """Return the messages, and after them what retracts those of other branches."""
-    chain, items, revoked = _current_chain(record), list[Item](), list[str]()
+    chain, items, revoked = _current_chain(record), list[DocumentItem](), list[str]()
     for id, is_current in _ordered(record, chain):
         message = value_at(record["mapping"][id], "message")
         if message is None:
             continue
-        items.append(Item(id, message, [_part(message)]))
+        items.append(DocumentItem(id, message, [_part(message)]))
         if not is_current:
             revoked.append(id)
     if revoked:
         retraction = Part(role=None, relation="retraction", retracts=tuple(revoked))
-        items.append(Item("branches", revoked, [retraction]))
+        items.append(DocumentItem("branches", revoked, [retraction]))
     return items
 
 

@@ -24,7 +24,7 @@ from ash_shared.model.blocks import (
 )
 from ash_shared.model.message import Identity, RecordHeader
 from ash_shared.records.contract import Marks, ParsedRecord, Part, Provider, Record, Speaker, WireType
-from ash_shared.records.documents import Item, UniqueKeys, document_parts, document_steps
+from ash_shared.records.documents import DocumentItem, UniqueKeys, document_parts, document_steps
 from ash_shared.records.fingerprints import body_keys
 from ash_shared.records.json_fields import (
     is_integer,
@@ -119,10 +119,12 @@ def _parse_conversation(record: Record) -> ParsedRecord:
     return ParsedRecord("message", "user", bounded([head, *blocks]))
 
 
-def _items(record: Record) -> list[Item]:
+def _items(record: Record) -> list[DocumentItem]:
     """Return the messages, and after them what retracts those of other branches."""
     keys, messages = UniqueKeys(), record["chat_messages"]
-    items = [Item(keys.name(text_at(each, "uuid") or "message"), each, [_part(each)]) for each in messages]
+    items = [
+        DocumentItem(keys.name(text_at(each, "uuid") or "message"), each, [_part(each)]) for each in messages
+    ]
     chain = _current_chain(record)
     revoked = (
         []
@@ -131,7 +133,7 @@ def _items(record: Record) -> list[Item]:
     )
     if revoked:
         retraction = Part(role=None, relation="retraction", retracts=tuple(revoked))
-        items.append(Item("branches", revoked, [retraction]))
+        items.append(DocumentItem("branches", revoked, [retraction]))
     return items
 
 

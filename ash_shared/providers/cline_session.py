@@ -36,7 +36,7 @@ from ash_shared.records.contract import (
     control_record,
     unknown_record,
 )
-from ash_shared.records.documents import Item, UniqueKeys, document_parts, document_steps
+from ash_shared.records.documents import DocumentItem, UniqueKeys, document_parts, document_steps
 from ash_shared.records.fingerprints import ENVELOPE_KEYS, body_keys
 from ash_shared.records.json_fields import (
     cost_at,
@@ -130,10 +130,11 @@ def _parse_messages(record: Record) -> ParsedRecord:
     return ParsedRecord("message", "user", bounded([head, *blocks]))
 
 
-def _items(record: Record) -> list[Item]:
+def _items(record: Record) -> list[DocumentItem]:
     keys = UniqueKeys()
     return [
-        Item(keys.name(value_at(each, "id") or "message"), each, [_part(each)]) for each in record["messages"]
+        DocumentItem(keys.name(value_at(each, "id") or "message"), each, [_part(each)])
+        for each in record["messages"]
     ]
 
 

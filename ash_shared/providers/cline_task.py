@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
+from msgspec.structs import replace
+
 from ash_shared.model.blocks import (
     Block,
     Translation,
@@ -24,7 +26,7 @@ from ash_shared.model.blocks import (
 )
 from ash_shared.model.message import Identity, RecordHeader
 from ash_shared.records.contract import Marks, ParsedRecord, Part, Provider, Record, Speaker, WireType
-from ash_shared.records.documents import Item, UniqueKeys, document_parts, document_steps
+from ash_shared.records.documents import DocumentItem, UniqueKeys, document_parts, document_steps
 from ash_shared.records.fingerprints import ENVELOPE_KEYS
 from ash_shared.records.json_fields import (
     cost_at,
@@ -243,9 +245,9 @@ def _speaker(item: Any, *, is_first: bool) -> Speaker:
     return _ITEMS[name][0] if name in _ITEMS else "system"
 
 
-def _document(record: Record) -> list[Item]:
+def _document(record: Record) -> list[DocumentItem]:
     """Return the items of a document: an answer is all that the model says and calls until something else follows."""
-    keys, documents, pending = UniqueKeys(), list[Item](), list[Record]()
+    keys, documents, pending = UniqueKeys(), list[DocumentItem](), list[Record]()
     numbered = [*enumerate(_items(record))]
     for (speaker, is_message), group in groupby(numbered, key=lambda each: _group(each, record)):
         items = [item for _, item in group]
@@ -263,7 +265,7 @@ def _group(numbered: tuple[int, Any], record: Record) -> tuple[Speaker, bool]:
     return _speaker(item, is_first=number == 0 and "list" in record), _name_of(item) is None
 
 
-def _single_item(item: Any, speaker: Speaker, keys: UniqueKeys) -> Item:
+def _single_item(item: Any, speaker: Speaker, keys: UniqueKeys) -> DocumentItem:
     time = item.get("ts") if isinstance(item, dict) else None
     part = Part(
         role=speaker,
@@ -273,10 +275,10 @@ def _single_item(item: Any, speaker: Speaker, keys: UniqueKeys) -> Item:
         original=item,
     )
     key = keys.name(time) if is_integer(time) else keys.name("message")
-    return Item(key, item, [part])
+    return DocumentItem(key, item, [part])
 
 
-def _answers(items: list[Any], keys: UniqueKeys) -> Iterator[Item]:
+def _answers(items: list[Any], keys: UniqueKeys) -> Iterator[DocumentItem]:
     """Yield the answers in consecutive items of the model: a request begins the next one."""
     answer: list[Any] = []
     for item in items:
@@ -288,7 +290,7 @@ def _answers(items: list[Any], keys: UniqueKeys) -> Iterator[Item]:
         yield _answer(answer, keys)
 
 
-def _answer(items: list[Any], keys: UniqueKeys) -> Item:
+def _answer(items: list[Any], keys: UniqueKeys) -> DocumentItem:
     content = [item for item in items if _ITEMS[_name_of(item) or ""][1] is not _control]
     blocks = [block for item in content or items for block in _item_blocks(item)]
     requests = [
@@ -306,7 +308,7 @@ def _answer(items: list[Any], keys: UniqueKeys) -> Item:
         cost=cost_at(requests[0], "cost") if requests else None,
         metadata={"model": models[0] if models else None},
     )
-    return Item(keys.name(items[0].get("ts")), items, [part])
+    return DocumentItem(keys.name(items[0].get("ts")), items, [part])
 
 
 def _usage(request: Any) -> Block | None:
@@ -323,12 +325,25 @@ def _usage(request: Any) -> Block | None:
     )
 
 
+def _in_dialect(record: Record) -> list[DocumentItem]:
+    """Return the items of a document. If a session has both documents of a task, the first one is read."""
+    items = _items(record)
+    dialect = "ui" if items and _name_of(items[0]) is not None else "api"
+    return [
+        item._replace(
+            key=f"{dialect}/{item.key}", parts=[replace(part, dialect=dialect) for part in item.parts]
+        )
+        for item in _document(record)
+    ]
+
+
 def _task_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
-    return document_parts(_document(record))
+    return document_parts(_in_dialect(record))
 
 
 def _task_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
-    return document_steps("task", _document(record))
+    items = _in_dialect(record)
+    return document_steps(items[0].key.partition("/")[0] if items else "task", items)
 
 
 _TASK = WireType(_parse_task, _task_parts, _task_steps)

@@ -16,6 +16,7 @@ from ash_server.file_access import ANY_FILE, FileAccess, current_user
 from ash_server.transfer.importing.databases.codex_names import SessionName
 from ash_server.transfer.importing.databases.conversation_files import conversation_at
 from ash_server.transfer.importing.databases.sessions import database_of
+from ash_server.transfer.importing.documents.folders import folder_at
 from ash_server.transfer.importing.file_import import ImportedFile
 from ash_server.transfer.importing.opencode import is_session as is_opencode_session
 from ash_server.transfer.importing.transcript import Stamps, open_transcript, places_of
@@ -249,7 +250,7 @@ class ChangedFiles:
 
 
 def _is_one_file(path: Path) -> bool:
-    is_session = is_opencode_session(path) or conversation_at(path) is not None
+    is_session = is_opencode_session(path) or conversation_at(path) is not None or folder_at(path) is not None
     return path.name.endswith(SUFFIXES) and not is_session and database_of(path) is None
 
 

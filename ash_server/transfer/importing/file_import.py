@@ -172,7 +172,8 @@ async def _import_file(  # noqa: PLR0913  # as import_file
 
 def state_of(path: Path, transcript: Transcript, access: FileAccess) -> FileState | None:
     """Return the state of a transcript that is a file of lines; None for others. Raises OSError."""
-    is_file = not transcript.in_many_files and uncompressed(path) == path
+    is_part = transcript.in_many_files or transcript.is_embedded
+    is_file = not is_part and uncompressed(path) == path
     return FileState.read(path, access) if is_file else None
 
 
@@ -252,7 +253,12 @@ class TranscriptFile(NamedTuple):
 
     def size(self) -> int:
         """Raises OSError."""
-        return text_size(self.path, self.access)
+        return self.transcript.size() if self.transcript.is_embedded else text_size(self.path, self.access)
+
+    @property
+    def is_document(self) -> bool:
+        """True for a text that its program writes as a whole each time."""
+        return self.transcript.is_embedded or uncompressed(self.path).suffix == ".json"
 
     def stored_bytes(self, result: ImportResult) -> int:
         """Return the bytes that were stored, or had been before, after an import."""
@@ -666,8 +672,7 @@ class FileImport:
     def _is_later_version(self, line: FileLine, stored: str) -> bool:
         """True if the document at the path of the stored one is a later version of it."""
         is_same_path = self._claim is None or self._claim.path == self._file.name
-        is_document = uncompressed(self._file.path).suffix == ".json"
-        return is_document and is_same_path and is_later_version(line, stored, self._file.source)
+        return self._file.is_document and is_same_path and is_later_version(line, stored, self._file.source)
 
     async def _check_end(self, end: LineStart) -> None:
         """Check that no other text is stored after the end of the file."""
@@ -732,7 +737,7 @@ class FileImport:
         """
         if self._claim is None or self._file.transcript.in_many_files:
             return False
-        is_rewritten = uncompressed(self._file.path).suffix == ".json" and self._claim.path == self._file.name
+        is_rewritten = self._file.is_document and self._claim.path == self._file.name
         return not (is_rewritten or _was_cut(line, stored))
 
     def _skip_stored(self, batch: Iterable[FileLine], stored: Mapping[str, str | None]) -> Iterator[FileLine]:

@@ -20,6 +20,9 @@ from ash_server.transfer.importing.databases.conversation_files import conversat
 from ash_server.transfer.importing.databases.opencode_rows import RowLine
 from ash_server.transfer.importing.databases.sessions import database_files, database_of, stored_session
 from ash_server.transfer.importing.databases.sqlite_snapshot import companions, is_database
+from ash_server.transfer.importing.documents import exports
+from ash_server.transfer.importing.documents.folder_rows import read_documents
+from ash_server.transfer.importing.documents.folders import SessionFolder, folder_at
 from ash_server.transfer.importing.lines import START, FileLine, read_file
 from ash_server.transfer.importing.transcript_files import SUFFIXES, modification_time, past_time
 
@@ -46,13 +49,15 @@ class Transcript(NamedTuple):
     other_copy: Callable[[], str] | None = None
     """The name of the first message if the session was imported from the other place where its CLI stores sessions."""
     is_embedded: bool = False
-    """True if it is a part of its file, which belongs to another session."""
+    """True if it is a part of its file, with the text of one document."""
 
 
 def places_of(path: Path) -> list[Path]:
     """Return the files and folders to read for the transcripts at a path."""
     if (conversation := conversation_at(path)) is not None:
         return conversation.places()
+    if folder_at(path) is not None:
+        return [path.parent]
     database = database_of(path) or path
     if database.is_file():
         return [database, *companions(database)]
@@ -69,10 +74,10 @@ def open_transcript(path: Path, access: FileAccess = ANY_FILE) -> Transcript:
         lines = ConversationLines(conversation, access).read
         transcript = _open_files(conversation.main, conversation.existing, lines, access)
         return transcript._replace(source=ANTIGRAVITY, in_many_files=True)
-    if (history := prompt_history.history_of(path)) is not None:
-        return _open_prompts(path, history, access)
-    if (database := database_of(path)) is not None:
-        return _open_rows(path, database, access)
+    if (part := _open_part(path, access)) is not None:
+        return part
+    if (folder := folder_at(path)) is not None:
+        return _open_folder(folder, access)
     if opencode.is_session(path):
         files = partial(opencode.session_files, path, access)
         lines = partial(opencode.read_session, path, access)
@@ -82,6 +87,16 @@ def open_transcript(path: Path, access: FileAccess = ANY_FILE) -> Transcript:
     if not path.name.endswith(SUFFIXES) and is_database(path, access):
         raise OSError(EINVAL, f"is a database of several sessions; name one: {path.name}/ID", str(path))
     return _open_files(path, partial(iter, [path]), partial(read_file, path, access=access), access)
+
+
+def _open_part(path: Path, access: FileAccess) -> Transcript | None:
+    """Return the transcript at a path below a file with many sessions; None for other paths."""
+    if (history := prompt_history.history_of(path)) is not None:
+        return _open_prompts(path, history, access)
+    if (export := exports.export_of(path)) is not None:
+        return _open_conversation(path, export, access)
+    database = database_of(path)
+    return None if database is None else _open_rows(path, database, access)
 
 
 def _open_files(
@@ -148,6 +163,35 @@ def _open_prompts(path: Path, history: Path, access: FileAccess) -> Transcript:
         stamps,
         prompt_history.SOURCE,
         in_many_files=True,
+    )
+
+
+def _open_conversation(path: Path, export: Path, access: FileAccess) -> Transcript:
+    def lines() -> Iterator[FileLine]:
+        text = exports.read_conversation(path, access)
+        yield FileLine(START, text, len(text), terminated=False)
+
+    def stamps() -> Stamps:
+        status = export.stat()
+        return (exports.conversation_place(path, access), (status.st_mtime_ns, status.st_size))
+
+    return Transcript(
+        partial(iter, [export]),
+        lines,
+        lambda: exports.conversation_place(path, access).size,
+        partial(modification_time, export, access),
+        stamps,
+        is_embedded=True,
+    )
+
+
+def _open_folder(folder: SessionFolder, access: FileAccess) -> Transcript:
+    def lines() -> Iterator[FileLine]:
+        return (row.line for row in read_documents(folder, access))
+
+    transcript = _open_files(folder.main, folder.files, lines, access)
+    return transcript._replace(
+        source=folder.source, in_many_files=True, rows=partial(read_documents, folder, access)
     )
 
 

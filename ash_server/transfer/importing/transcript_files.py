@@ -15,6 +15,8 @@ from ash_server.transfer.importing import prompt_history
 from ash_server.transfer.importing.databases.conversation_files import conversation_at
 from ash_server.transfer.importing.databases.sessions import expand
 from ash_server.transfer.importing.databases.sqlite_snapshot import companions, is_database
+from ash_server.transfer.importing.documents import exports
+from ash_server.transfer.importing.documents.folders import folder_at
 
 SUFFIXES = (".jsonl", ".json", ".jsonl.zst")
 
@@ -70,10 +72,11 @@ def external_id(path: Path, homes: Iterable[Home]) -> str:
     """Return the external id of a file's session: its path relative to the home of its CLI, else its absolute path.
 
     The suffix of compression is dropped, since a CLI may compress a transcript later. A conversation of Antigravity has
-    the path of its folder, whichever of its files exist. Prompts have the provider's id of their session.
+    the path of its folder, whichever of its files exist. Prompts and
+    conversations of an export have the provider's id of their session.
     """
     resolved = uncompressed(real_path(path))
-    if prompt_history.history_of(resolved) is not None:
+    if prompt_history.history_of(resolved) is not None or exports.export_of(resolved) is not None:
         return resolved.name
     conversation = conversation_at(resolved)
     resolved = conversation.folder if conversation else resolved
@@ -127,13 +130,19 @@ def find_files(
 
 
 def _expand(path: Path, on_error: Callable[[OSError], None], access: FileAccess) -> list[Path]:
-    """Return the sessions in a database or a history of prompts, or the conversation that a file belongs to; any other
-    file by itself."""
+    """Return the sessions in a database, a history of prompts or an export, or the one that a file belongs to.
+
+    Any other file stands for itself.
+    """
     if (conversation := conversation_at(path)) is not None:
         return [conversation.main]
+    if (folder := folder_at(path)) is not None:
+        return [folder.main]
     try:
         if prompt_history.is_history(path, access):
             return prompt_history.list_sessions(path, access)
+        if exports.is_export(path, access):
+            return exports.list_conversations(path, access)
         return expand(path, access)
     except OSError as error:
         on_error(error)
@@ -321,7 +330,13 @@ class _FolderWalk:
         is_allowed = all(home.allows(resolved) for home in self._homes)
         if not (is_allowed and self._is_in_place(path, resolved) and self._is_regular(path)):
             return None
-        if is_conversation or path.name == prompt_history.NAME:
+        return self._kind_of_transcript(path, is_named=is_named, is_conversation=is_conversation)
+
+    def _kind_of_transcript(self, path: Path, *, is_named: bool, is_conversation: bool) -> _Kind | None:
+        if (folder := folder_at(path)) is not None:
+            return _Kind.FILE if folder.main == path else None
+        has_sessions = is_conversation or path.name == prompt_history.NAME
+        if has_sessions or exports.is_export(path, self._access):
             return _Kind.SESSIONS
         if not is_named:
             return _Kind.DATABASE

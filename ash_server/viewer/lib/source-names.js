@@ -36,6 +36,8 @@ const NAMES = {
   kilo: "Kilo",
   mimocode: "MiMoCode",
   icodemate: "ICodeMate",
+  roo: "Roo Code",
+  kilo_code: "Kilo Code",
   devin: "Devin",
   vtcode: "VT Code",
 };

@@ -14,7 +14,7 @@ from ash_shared.model.message import RecordHeader
 from ash_shared.records.steps import RESULT_SECTION, DocumentStart, Part, Step, TurnEnd
 
 
-class Item(NamedTuple):
+class DocumentItem(NamedTuple):
     """An element of a document: its value, and what it adds to the conversation."""
 
     key: str
@@ -46,12 +46,12 @@ def keyed_part(part: Part, key: str, calls: str, *, has_results: bool) -> Part:
     return replace(part, key=key, relation="section", section=calls)
 
 
-def document_parts(items: Iterable[Item]) -> list[Part]:
+def document_parts(items: Iterable[DocumentItem]) -> list[Part]:
     """Return the parts of all items."""
     return [part for item in items for part in keyed_parts(item.key, item.parts)]
 
 
-def document_steps(name: str, items: Iterable[Item], *, is_over: bool = True) -> list[Step]:
+def document_steps(name: str, items: Iterable[DocumentItem], *, is_over: bool = True) -> list[Step]:
     """Return the steps of a document: those of changed items are followed. With `is_over`, its last turn has ended."""
     keyed = [(item.value, [*_event_parts(item)]) for item in items]
     start = DocumentStart(name, [(value, len(steps)) for value, steps in keyed])
@@ -59,7 +59,7 @@ def document_steps(name: str, items: Iterable[Item], *, is_over: bool = True) ->
     return [start, *chain.from_iterable(steps for _, steps in keyed), *end]
 
 
-def _event_parts(item: Item) -> Iterator[Step]:
+def _event_parts(item: DocumentItem) -> Iterator[Step]:
     yield from keyed_parts(item.key, item.parts)
 
 

@@ -147,7 +147,7 @@ def test_a_later_version_of_a_task_supersedes_what_has_changed() -> None:
     assert short_events(log)[: len(known)] == known
     assert short_events(log)[len(known) :] == [
         ("retraction", {"eventIds": [superseded], "reason": "superseded"}),
-        ("assistant_done", {"text": "Seven."}, "2"),
+        ("assistant_done", {"text": "Seven."}, "ui/2"),
         ("turn_start", {"trigger": "user"}),
         ("user_message", {"text": "Go."}),
         ("turn_end", {}),

@@ -1,0 +1,1 @@
+"""Sessions in exports of many conversations, and in folders of a few documents."""

@@ -1,0 +1,147 @@
+"""Sessions in exports of many conversations, and in folders of documents."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from ash_server.store import Store
+from ash_server.transfer.exporting.jsonl import export_messages
+from ash_server.transfer.importing.documents import exports
+from ash_server.transfer.importing.file_import import ImportedFile, import_file
+from ash_server.transfer.importing.transcript_files import external_id, find_files
+from tests.shared.providers.test_chat_exports import conversation, node, text
+from tests.shared.providers.test_cline_session import SESSION, answer, document, prompt
+from tests.shared.providers.test_cline_task import said
+
+
+async def import_all(store: Store, folder: Path) -> list[ImportedFile]:
+    """Import all transcripts in a folder, without homes of agents."""
+    errors: list[OSError] = []
+    paths = list(find_files(folder, [], errors.append))
+    assert not errors
+    return [await import_file(store, path, external_id(path, []), identify=True) for path in paths]
+
+
+async def texts(store: Store, session_id: UUID) -> list[str]:
+    exported = (await store.conversation.read_atif(session_id)).document
+    messages = (each["message"] for each in exported["steps"])
+    return [each if isinstance(each, str) else each[0]["text"] for each in messages]
+
+
+async def exported(store: Store, session_id: UUID) -> str:
+    return b"".join([piece async for piece in export_messages(store, session_id)]).decode()
+
+
+def chat(id: str, *words: str) -> dict[str, Any]:
+    names = [str(number) for number, _ in enumerate(words)]
+    nodes = [
+        node(name, names[index - 1] if index else "root", "user", text(word), *names[index + 1 : index + 2])
+        for index, (name, word) in enumerate(zip(names, words, strict=True))
+    ]
+    return conversation(*nodes, conversation_id=id, title=f'About "{id}" [{{')
+
+
+async def test_each_conversation_of_an_export_is_a_session(store: Store, tmp_path: Path) -> None:
+    file = tmp_path / "conversations.json"
+    file.write_text(json.dumps([chat("one", "How many?"), chat("two", "Why?")], indent=1))
+
+    imported = await import_all(store, tmp_path)
+
+    sessions = [await store.sessions.get(each.session_id) for each in imported]
+    assert [(each.source, each.external_id, each.title) for each in sessions] == [
+        ("chatgpt_export", "one", 'About "one" [{'),
+        ("chatgpt_export", "two", 'About "two" [{'),
+    ]
+    assert [await exported(store, each.id) in file.read_text() for each in sessions] == [True, True]
+
+
+async def test_a_later_export_adds_what_has_changed(store: Store, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder, words in (first, ["How many?"]), (second, ["How many?", "Thanks."]):
+        folder.mkdir()
+        file = folder / "conversations.json"
+        file.write_text(json.dumps([chat("one", *words), chat("two", "Why?")]))
+
+    before, after = await import_all(store, first), await import_all(store, second)
+    again = await import_all(store, second)
+
+    assert [each.session_id for each in after] == [each.session_id for each in before]
+    assert [each.result.counts for each in after] == [{"existing": 1, "new": 1}, {"existing": 1}]
+    assert [each.result.counts for each in again] == [{"existing": 1}, {"existing": 1}]
+    assert await texts(store, after[0].session_id) == ["How many?", "Thanks."]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        pytest.param("conversations.json", "[]", id="empty"),
+        pytest.param("conversations.json", '[{"mapping": 1', id="broken"),
+        pytest.param("others.json", json.dumps([chat("one", "?")]), id="another name"),
+        pytest.param("conversations.json", json.dumps([chat("../one", "?")]), id="an id that is no name"),
+    ],
+)
+def test_other_files_have_no_conversations(tmp_path: Path, name: str, content: str) -> None:
+    file = tmp_path / name
+    file.write_text(content)
+
+    assert not (exports.is_export(file) and exports.list_conversations(file))
+
+
+def cline_session(folder: Path, *messages: Any) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / f"{folder.name}.json").write_text(json.dumps(SESSION))
+    (folder / f"{folder.name}.messages.json").write_text(json.dumps(document(*messages)))
+
+
+def cline_task(folder: Path, *items: Any) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / "ui_messages.json").write_text(json.dumps(items))
+    history = [{"role": "user", "content": "<task>How many?</task>", "ts": 1}]
+    (folder / "api_conversation_history.json").write_text(json.dumps(history))
+
+
+@pytest.mark.parametrize(
+    ("write", "first", "second", "facts"),
+    [
+        pytest.param(
+            cline_session,
+            [prompt("How many?"), answer({"type": "text", "text": "Six."})],
+            [prompt("How many?"), answer({"type": "text", "text": "Seven."})],
+            ("cline_session", "Knots"),
+            id="Cline's program",
+        ),
+        pytest.param(
+            cline_task,
+            [said(1, "text", "How many?"), said(2, "text", "Six.", partial=True)],
+            [said(1, "text", "How many?"), said(2, "text", "Seven.")],
+            ("cline_task", "How many?"),
+            id="a task",
+        ),
+    ],
+)
+async def test_documents_in_a_folder_are_one_session(
+    store: Store,
+    tmp_path: Path,
+    write: Callable[..., None],
+    first: Any,
+    second: Any,
+    facts: tuple[str, str],
+) -> None:
+    write(tmp_path / "17_quay", *first)
+    [before] = await import_all(store, tmp_path)
+    write(tmp_path / "17_quay", *second)
+    [after] = await import_all(store, tmp_path)
+    [again] = await import_all(store, tmp_path)
+
+    session = await store.sessions.get(after.session_id)
+    assert (session.id, session.source, session.title) == (before.session_id, *facts)
+    assert [each.result.counts for each in (before, after, again)] == [
+        {"new": 2},
+        {"new": 1, "existing": 1},
+        {"existing": 2},
+    ]
+    assert await texts(store, session.id) == ["How many?", "Seven."]
