@@ -82,6 +82,17 @@ def real_path(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
+def may_exist(path: Path) -> bool:
+    """True if there is something at a path, readable or not, or if this is unknown."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
 def _open_below(folder: Path, names: Sequence[str]) -> int:
     """Open a file without following links, folder by folder if the system supports it, so that none can be replaced."""
     if not (names and _OPENS_IN_FOLDERS):

@@ -1,15 +1,22 @@
 """`ash facts`: show the place, the tools, the files and the plan of a session."""
 
+import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 
 import rich_click as click
 from rich.text import Text
 
+from ash_client.machine import machine_name
 from ash_server.cli.common.options import json_option, session_argument
 from ash_server.cli.common.output.terminal import counted, local_time, stdout_console, visible, visible_json
 from ash_server.cli.common.read_store import ReadStore, StoreToRead, reads_store, session_named
+from ash_server.file_access import may_exist
+from ash_server.transfer.exporting.to_disk import PutBackRefused, disk_place
+from ash_server.transfer.importing.transcript_files import find_homes
 from ash_shared.model.reports.facts import FileFacts, PlanState, SessionFacts, ToolFacts
 from ash_shared.model.session import Session
 
@@ -24,7 +31,8 @@ _MARKS: dict[PlanState, str] = {"open": "[ ]", "active": "[>]", "done": "[x]", "
 def command(session: str, *, store: StoreToRead, as_json: bool) -> None:
     """Show the place, the tools, the files and the plan of a session.
 
-    SESSION is an id or its first characters, or a name (external id). Facts that no record states are left out.
+    SESSION is an id or its first characters, or a name (external id). Facts that no record states are left out. The
+    transcript is the file on this machine, if the session was stored from here.
 
     \b
     ash facts 0d5c0a1e
@@ -59,6 +67,7 @@ def _named_facts(session: Session) -> Iterator[tuple[str, str]]:
         "branch": session.branch,
         "commit": session.commit,
         "machine": session.machine,
+        "transcript": _transcript(session),
         "person": session.person,
         "started by": _CAUSES.get(session.cause or ""),
         "time": _time(session),
@@ -66,6 +75,20 @@ def _named_facts(session: Session) -> Iterator[tuple[str, str]]:
         "changes": _changes(session),
     }
     yield from ((name, value) for name, value in facts.items() if value)
+
+
+def _transcript(session: Session) -> str | None:
+    """Return the file in the folder of its agent; None for a session of another machine, or without such a file."""
+    if session.machine is None or session.machine != machine_name():
+        return None
+    places = []
+    for home in find_homes(os.environ, Path.home()):
+        with suppress(PutBackRefused):
+            places.append(disk_place(session, [home]))
+    if not places:
+        return None
+    found = next(filter(may_exist, places), None)
+    return str(found) if found else f"{places[0]} (no longer on disk)"
 
 
 def _time(session: Session) -> str | None:

@@ -12,7 +12,7 @@ from ash_server.cli.common.output.terminal import warn
 from ash_server.cli.import_.files import ImportReport, list_files
 from ash_server.cli.import_.one_file import UnreadFile
 from ash_server.cli.watch.seen_files import SeenFile, SeenFiles
-from ash_server.file_access import ANY_FILE, FileAccess, current_user
+from ash_server.file_access import ANY_FILE, FileAccess, current_user, may_exist
 from ash_server.transfer.importing.databases.codex_names import SessionName
 from ash_server.transfer.importing.databases.conversation_files import conversation_at
 from ash_server.transfer.importing.databases.sessions import database_of
@@ -134,7 +134,7 @@ class ChangedFiles:
         unread = tuple(each.path for each in report.unread[errors_before:])
         gone = self._tracked.keys() - paths.keys() if len(self._tracked) > len(paths) else ()
         for path in gone:
-            if not (str(path).startswith(unread) or _exists(path)):
+            if not (str(path).startswith(unread) or may_exist(path)):
                 tracked = self._tracked.pop(path)
                 losses[path] = _seen(tracked.seen, tracked.stored_bytes)
         self._report(losses)
@@ -189,7 +189,7 @@ class ChangedFiles:
         moved, lost = self._places(), []
         for path, each in self._earlier.items():
             tracked = self._tracked.get(path)
-            is_kept = _exists(path) if tracked is None else tracked.seen.size >= each.size
+            is_kept = may_exist(path) if tracked is None else tracked.seen.size >= each.size
             if tracked is not None and is_kept:
                 tracked.stored_bytes = each.stored
             elif not is_kept and _place(each) not in moved:
@@ -264,17 +264,6 @@ def _place(file: SeenFile) -> tuple[int, int, int]:
 
 def _warn_of_loss(path: Path, event: str, seen: int, stored: int) -> None:
     warn(f"{path}: {event} after {seen} bytes; {stored} were stored")
-
-
-def _exists(path: Path) -> bool:
-    """True if a path may exist: it need not be readable."""
-    try:
-        path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:
-        return True
-    return True
 
 
 def _access(

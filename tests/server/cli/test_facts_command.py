@@ -60,3 +60,23 @@ def test_other_forms(stored: Ash) -> None:
         "items": [{"text": "Dig", "state": "done"}]
     }
     assert stored("facts", "b").code == 1
+
+
+def test_shows_the_transcript_if_it_is_of_this_machine(
+    ash: Ash, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "home/.claude/projects/-app/a.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text("".join(f"{line}\n" for line in LINES))
+    ash("import", "--all")
+
+    def shown() -> list[str]:
+        out = ash("facts", "projects/-app/a.jsonl").out
+        return re.findall("^transcript (.*)", out, re.MULTILINE)
+
+    present = shown()
+    path.unlink()
+    deleted = shown()
+    monkeypatch.setattr("socket.gethostname", lambda: "elsewhere")
+
+    assert (present, deleted, shown()) == ([str(path)], [f"{path} (no longer on disk)"], [])
