@@ -15,10 +15,11 @@ from ash_server.cli.common.private_files import write_file
 from ash_server.cli.common.server_keys import save_key
 from ash_server.cli.service.units import (
     NAME,
+    STOP_WSL,
     Manager,
     Service,
     in_command,
-    in_task_scheduler,
+    keep_wsl_running,
     manager_here,
 )
 from ash_server.settings import Settings
@@ -68,9 +69,10 @@ def install(url: str | None, *, prints: bool, is_confirmed: bool) -> int:
     _run(manager.start, path)
     click.echo(f"{NAME} runs. `ash service status` shows it, `ash service remove` removes it.")
     if (distribution := os.environ.get("WSL_DISTRO_NAME")) is not None:
-        task = in_task_scheduler(distribution, service)
+        task = keep_wsl_running(distribution)
         click.echo(
-            f"Windows stops WSL when nothing uses it. To start it at login, run in Windows:\n{visible(task)}"
+            "Windows stops WSL, and with it the service, when nothing uses it. To start WSL at login and keep it "
+            f"running, run in Windows:\n{visible(task)}"
         )
     return 0
 
@@ -96,6 +98,8 @@ def remove() -> int:
     path.unlink()
     _run(manager.stop[1:], path, must_succeed=False)
     click.echo("The service is removed. Stored sessions are kept.")
+    if "WSL_DISTRO_NAME" in os.environ:
+        click.echo(f"If Windows starts WSL for it, run in Windows:\n{STOP_WSL}")
     return 0
 
 

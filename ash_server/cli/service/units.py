@@ -112,10 +112,17 @@ def in_command(words: tuple[str, ...], path: Path) -> list[str]:
     return [word.format(path=path, user=os.getuid()) for word in words]
 
 
-def in_task_scheduler(distribution: str, service: Service) -> str:
-    """Return the command for Windows that starts `ash watch` in WSL at each login; cmd(1) has `\\"` for quotes."""
-    program = f'wsl.exe -d \\"{distribution}\\" -e \\"{service.program}\\" watch'
+def keep_wsl_running(distribution: str) -> str:
+    """Return the command for Windows that starts WSL at each login, and with it the service.
+
+    Services do not keep WSL running; a program that Windows has started does.
+    """
+    program = f'wsl.exe -d \\"{distribution}\\" -e sleep infinity'
     return f'schtasks /Create /TN {NAME} /SC ONLOGON /TR "{program}"'
+
+
+STOP_WSL = f"schtasks /Delete /TN {NAME} /F"
+"""The command for Windows that undoes `keep_wsl_running`."""
 
 
 def _quote_argument(text: str) -> str:

@@ -103,12 +103,15 @@ def test_refuses_root_temporary_programs_and_other_systems(
 
 
 def test_in_wsl_the_task_of_windows_is_printed(user: Path) -> None:
-    installed = service(user, "install", "--yes", WSL_DISTRO_NAME="Ubuntu 24")
+    ran = [
+        service(user, *arguments, WSL_DISTRO_NAME="Ubuntu 24").out.splitlines()
+        for arguments in (("install", "--yes"), ("remove",))
+    ]
 
-    assert installed.out.endswith(
-        "run in Windows:\nschtasks /Create /TN ash-watch /SC ONLOGON /TR "
-        f'"wsl.exe -d \\"Ubuntu 24\\" -e \\"{COMMAND}\\" watch"\n'
-    )
+    assert [lines[-1] for lines in ran] == [
+        'schtasks /Create /TN ash-watch /SC ONLOGON /TR "wsl.exe -d \\"Ubuntu 24\\" -e sleep infinity"',
+        "schtasks /Delete /TN ash-watch /F",
+    ]
 
 
 @pytest.mark.parametrize("each", [ODD, PLAIN])
