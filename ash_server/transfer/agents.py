@@ -185,6 +185,18 @@ AGENTS: tuple[KnownAgent, ...] = (
         re.compile(r"sessions/[^/]+/[^/]+/(?:agents/[^/]+/)?wire\.jsonl"),
     ),
     KnownAgent(
+        "goose",
+        "Goose",
+        "goose",
+        (
+            Root("goose/sessions", "XDG_DATA_HOME", ".local/share"),
+            Root("Block/goose/data/sessions", "APPDATA", "AppData/Roaming"),
+        ),
+        (),
+        re.compile(r"sessions\.db/[^/]+"),
+        database="sessions.db",
+    ),
+    KnownAgent(
         "cowork",
         "Claude Cowork",
         "claude",

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.server.opencode_database import START, creating, insert_session
+from tests.server.opencode_database import START, changing, creating, insert, insert_session
 from tests.server.transcripts import write_home
 from tests.shared.records import codex
 from tests.shared.records.antigravity import prompt, response
@@ -170,6 +170,35 @@ TRANSCRIPTS: Mapping[str, tuple[str, LINES]] = {
 DATABASES = {id: f".local/share/{id}/{id}.db" for id in ("kilo", "mimocode", "icodemate")}
 """The databases of agents with the store of OpenCode, each with one session."""
 
+_GOOSE = """
+CREATE TABLE sessions (id TEXT PRIMARY KEY, name TEXT, session_type TEXT, working_dir TEXT, created_at TIMESTAMP,
+    parent_session_id TEXT, model_config_json TEXT);
+CREATE TABLE messages (id INTEGER PRIMARY KEY AUTOINCREMENT, message_id TEXT, session_id TEXT, role TEXT,
+    content_json TEXT, created_timestamp INTEGER, metadata_json TEXT);
+CREATE TABLE usage_ledger (id INTEGER PRIMARY KEY AUTOINCREMENT, session_id TEXT, created_timestamp INTEGER,
+    model TEXT, input_tokens INTEGER, output_tokens INTEGER, cost REAL);
+"""
+
+
+def write_goose_database(path: Path, **sessions: str) -> Path:
+    """Create a database of Goose with a session per name, each with this prompt."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with changing(path) as connection:
+        connection.executescript(_GOOSE)
+        for number, (id, prompt) in enumerate(sessions.items()):
+            insert(connection, "sessions", id=id, name=id, session_type="user", working_dir="/work")
+            content = json.dumps([{"type": "text", "text": prompt}])
+            insert(
+                connection,
+                "messages",
+                session_id=id,
+                role="user",
+                content_json=content,
+                created_timestamp=1_772_442_000 + number,
+            )
+    return path
+
+
 COUNTS = {
     "claude": 3,
     "codex": 2,
@@ -178,6 +207,7 @@ COUNTS = {
     "opencode": 2,
     **dict.fromkeys(TRANSCRIPTS, 1),
     **dict.fromkeys(DATABASES, 1),
+    "goose": 1,
 }
 """The number of transcripts in the home, by the id of the agent."""
 
@@ -222,4 +252,7 @@ def write_agent_home(home: Path) -> Path:
     for id, name in DATABASES.items():
         with creating(home / name) as connection:
             insert_session(connection, f"ses_{id}", f"Sort the shelves of {id}", START)
+    write_goose_database(
+        home / ".local/share/goose/sessions/sessions.db", goose_1="Sort the shelves of goose"
+    )
     return home

@@ -17,7 +17,7 @@ _KEYS = {"todo": ("session_id", "position")}
 
 
 def row_line(table: str, columns: Row) -> Line:
-    """Return the line of a row of OpenCode's database."""
+    """Return the line of a row of a database."""
     names = _KEYS.get(table, ("id",))
     key = columns["id"] if names == ("id",) else [columns[name] for name in names]
     return json.dumps({"table": table, "key": key, "columns": dict(columns)}, ensure_ascii=False)
@@ -36,6 +36,8 @@ def sessions_of(database: Path) -> Iterator[tuple[Row, list[Line]]]:
             sessions = "1 ORDER BY time_created, id"
             for session in _select(connection, "session", sessions) if "session" in tables else ():
                 yield session, [row_line(table, row) for table, row in _rows_of(connection, session)]
+            for session in _select(connection, "sessions", "1") if "usage_ledger" in tables else ():
+                yield session, [row_line(table, row) for table, row in _goose_rows(connection, session)]
 
 
 def _rows_of(connection: sqlite3.Connection, session: Row) -> Iterator[tuple[str, Row]]:
@@ -48,6 +50,14 @@ def _rows_of(connection: sqlite3.Connection, session: Row) -> Iterator[tuple[str
             ("part", row) for row in _select(connection, "part", "message_id = ? ORDER BY id", message["id"])
         )
     yield from (("todo", row) for row in _select(connection, "todo", "session_id = ? ORDER BY position", id))
+
+
+def _goose_rows(connection: sqlite3.Connection, session: Row) -> Iterator[tuple[str, Row]]:
+    yield "sessions", session
+    for table in ("messages", "usage_ledger"):
+        yield from (
+            (table, row) for row in _select(connection, table, "session_id = ? ORDER BY id", session["id"])
+        )
 
 
 def _select(connection: sqlite3.Connection, table: str, condition: str, *values: Any) -> list[Row]:

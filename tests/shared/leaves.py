@@ -299,6 +299,23 @@ def _qwen(record: dict[str, Any]) -> Any:
     return [_gemini_content(record.get("message")), outcome, record.get("systemPayload")]
 
 
+def _goose(record: dict[str, Any]) -> Any:
+    """Return all columns, with the JSON of the content decoded."""
+    columns = record["columns"]
+    if record["table"] != "messages":
+        return record
+    parts = [_goose_part(part) for part in json.loads(columns["content_json"])]
+    return [{name: value for name, value in columns.items() if name != "content_json"}, parts]
+
+
+def _goose_part(part: dict[str, Any]) -> Any:
+    known = ("image", "redactedThinking", "systemNotification", "text", "thinking")
+    if part["type"] in known:
+        return {key: value for key, value in part.items() if key != "type"}
+    inner = part.get("toolCall") or part.get("toolResult")
+    return [part.get("id"), inner["value"]] if isinstance(inner, dict) and "value" in inner else part
+
+
 def _kimi(record: dict[str, Any]) -> Any:
     message: Any = record.get("message")
     if record.get("type") == "context.append_message":
@@ -396,6 +413,7 @@ _CONTENTS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
     "cursor": _cursor,
     "bedrock": _bedrock,
     "vercel": _vercel,
+    "goose": _goose,
     "grok": _grok,
     "kimi": _kimi,
     "langchain": _langchain,

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from ash_server.file_access import ANY_FILE, FileAccess
+from ash_server.transfer.agents import AGENTS
 from ash_server.transfer.importing import opencode, prompt_history
 from ash_server.transfer.importing.compressed import text_size
 from ash_server.transfer.importing.databases import opencode_rows
@@ -18,7 +19,12 @@ from ash_server.transfer.importing.databases.antigravity import SOURCE as ANTIGR
 from ash_server.transfer.importing.databases.antigravity import ConversationLines
 from ash_server.transfer.importing.databases.conversation_files import conversation_at
 from ash_server.transfer.importing.databases.opencode_rows import RowLine
-from ash_server.transfer.importing.databases.sessions import database_files, database_of, stored_session
+from ash_server.transfer.importing.databases.sessions import (
+    database_files,
+    database_of,
+    source_of,
+    stored_session,
+)
 from ash_server.transfer.importing.databases.sqlite_snapshot import companions, is_database
 from ash_server.transfer.importing.documents import exports
 from ash_server.transfer.importing.documents.folder_rows import read_documents
@@ -126,17 +132,23 @@ def _open_rows(path: Path, database: Path, access: FileAccess) -> Transcript:
         session = stored_session(path, access)
         return (session.updated_at, session.size), (session.rows, 0)
 
+    source = _SOURCES.get(database.name) or source_of(path, access)
+    is_opencode = source == opencode_rows.SOURCE
     return Transcript(
         partial(database_files, database),
         partial(opencode_rows.read_lines, path, access),
         size,
         modified_at,
         stamps,
-        opencode_rows.SOURCE,
+        source,
         in_many_files=True,
         rows=partial(opencode_rows.read_rows, path, access),
-        other_copy=partial(opencode_rows.file_name, path, access),
+        other_copy=partial(opencode_rows.file_name, path, access) if is_opencode else None,
     )
+
+
+_SOURCES = {agent.database: agent.source for agent in AGENTS if agent.database}
+"""Formats by the usual names of databases, which need not be opened."""
 
 
 def _open_prompts(path: Path, history: Path, access: FileAccess) -> Transcript:

@@ -13,6 +13,7 @@ const NAMES = {
   qwen_code: "Qwen Code",
   grok_build: "Grok Build",
   kimi: "Kimi",
+  goose: "Goose",
   openai_chat: "OpenAI Chat",
   openai_responses: "OpenAI Responses",
   bedrock: "Bedrock",

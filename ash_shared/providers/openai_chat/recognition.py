@@ -155,7 +155,8 @@ def _is_bare_part(record: Record) -> bool:
 def _is_message_or_transcription(record: Record) -> bool:
     if "role" in record:
         return _could_be_message(record) and _is_distinctive(record)
-    return "segments" in record and is_transcription(record)
+    is_foreign = not record.keys().isdisjoint(ANTIGRAVITY_KEYS)
+    return "segments" in record and not is_foreign and is_transcription(record)
 
 
 _RECOGNIZERS: Mapping[frozenset[str], Callable[[Record], bool]] = {

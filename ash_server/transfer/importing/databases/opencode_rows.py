@@ -1,4 +1,4 @@
-"""The rows of an OpenCode session in its database, each as one line of JSON.
+"""The rows of a session in a database, each as one line of JSON.
 
 The columns have the order of the table; `row_lines` describes the values.
 
@@ -28,6 +28,7 @@ from ash_server.transfer.importing.databases.row_lines import (
 )
 from ash_server.transfer.importing.databases.sessions import open_session, reading
 from ash_server.transfer.importing.databases.sqlite_snapshot import columns_of
+from ash_server.transfer.importing.databases.stores import SessionStore
 from ash_server.transfer.importing.lines import FileLine, batched
 
 SOURCE = "opencode"
@@ -48,11 +49,11 @@ def read_lines(path: Path, access: FileAccess = ANY_FILE) -> Iterator[FileLine]:
 
 
 def read_rows(path: Path, access: FileAccess = ANY_FILE) -> Iterator[RowLine]:
-    """Yield the rows of a session in order: session, project, each message with its parts, to-dos. Raises OSError."""
-    with open_session(path, access) as connection, reading(path):
-        database = _Database(connection)
-        for table, row in _select_session(database, path.name):
-            yield database.to_line(table, row)
+    """Yield the rows of a session in the order of its store. Raises OSError."""
+    with open_session(path, access) as (connection, store), reading(path):
+        rows = DatabaseRows(connection, store)
+        for table, row in rows.session(path.name):
+            yield _to_line(rows, table, row)
 
 
 def batched_rows(rows: Iterator[RowLine]) -> Iterator[list[RowLine]]:
@@ -69,77 +70,58 @@ def session_name(id: str) -> str:
 
 def file_name(path: Path, access: FileAccess = ANY_FILE) -> str:
     """Return the name that the file of a session has in the storage of earlier versions. Raises OSError."""
-    with open_session(path, access) as connection, reading(path):
-        rows = _Database(connection).select("session", id=path.name)
+    with open_session(path, access) as (connection, store), reading(path):
+        rows = DatabaseRows(connection, store).select("session", id=path.name)
         return "".join(f"session/{row.values.get('project_id')}/{path.name}.json" for row in rows)
 
 
-def _select_session(database: "_Database", id: str) -> Iterator[tuple[str, BoundedRow]]:
-    for session in database.select("session", id=id):
-        yield "session", session
-        if (project := session.values.get("project_id")) is not None:
-            yield from (("project", row) for row in database.select("project", id=project))
-    for message in database.select("message", session_id=id):
-        yield "message", message
-        yield from (("part", row) for row in database.select("part", message_id=message.values.get("id")))
-    yield from (("part", row) for row in database.select("part", _WITHOUT_MESSAGE, session_id=id))
-    for table in ("session_message", "session_input", "todo"):
-        yield from ((table, row) for row in database.select(table, session_id=id))
-
-
-_WITHOUT_MESSAGE = """NOT EXISTS (
-    SELECT 1 FROM message WHERE message.id = part.message_id AND message.session_id = part.session_id
-)"""
-
-_ORDERS: Mapping[str, tuple[str, ...]] = {
-    "message": ("time_created", "id"),
-    "part": ("id",),
-    "session_message": ("seq", "id"),
-    "session_input": ("admitted_seq", "id"),
-    "todo": ("position",),
-}
-
-
-class _Database:
+class DatabaseRows:
     """Queries of tables that may lack columns, or be absent."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, store: SessionStore) -> None:
         self._connection = connection
+        self._store = store
         self._tables: dict[str, BoundedTable | None] = {}
 
     def select(self, table: str, condition: str = "", **values: Any) -> Iterator[BoundedRow]:
         """Yield the rows with these values, and with the condition in SQL, in order."""
-        rows = self._table(table)
+        rows = self.table(table)
         if rows is None or not values.keys() <= {*rows.columns}:
             return
         # A table without row ids has a key.
-        order = [name for name in _ORDERS.get(table, ()) if name in rows.columns] or rows.key or ["rowid"]
+        orders = self._store.orders.get(table, ())
+        order = [name for name in orders if name in rows.columns] or rows.key or ["rowid"]
         where = " AND ".join(f"{name} = ?" for name in values)
         where += f" AND {condition}" if condition else ""
         by = ", ".join(map(quoted, order))
         yield from rows.select(f"WHERE {where} ORDER BY {by}", [*values.values()])
 
-    def to_line(self, table: str, row: BoundedRow) -> RowLine:
-        columns = {name: to_json(value) for name, value in row.values.items()}
-        rows = self._table(table)
-        key = [columns.get(name) for name in rows.key] if rows else []
-        name = "/".join((table, *map(str, key)))
-        if row.is_too_large:
-            line = unread_line(name, row.size)
-            return RowLine(line, line)
-        text = encode_row(table, key[0] if len(key) == 1 else key, columns)
-        if table == "project":  # of many sessions, and rewritten at each start of OpenCode
-            lasting = {name: value for name, value in columns.items() if not name.startswith("time_")}
-            name = f"{name}@{digest(encode(lasting))}"
-            return RowLine(named_line(name, text), named_line(name, text))
-        return RowLine(named_line(name, text), named_line(f"{name}@{digest(text)}", text))
+    def session(self, id: str) -> Iterator[tuple[str, BoundedRow]]:
+        """Yield the rows of a session, in order, each with the name of its table."""
+        yield from self._store.select(self, id)  # type: ignore[misc]  # the rows that `select` yields
 
-    def _table(self, name: str) -> BoundedTable | None:
+    def table(self, name: str) -> BoundedTable | None:
         if name not in self._tables:
             columns = columns_of(self._connection, name)
             key = [column for column, position in sorted(columns, key=itemgetter(1)) if position]
             self._tables[name] = BoundedTable(self._connection, name, key) if columns else None
         return self._tables[name]
+
+
+def _to_line(rows: DatabaseRows, table: str, row: BoundedRow) -> RowLine:
+    columns = {name: to_json(value) for name, value in row.values.items()}
+    bounded = rows.table(table)
+    key = [columns.get(name) for name in bounded.key] if bounded else []
+    name = "/".join((table, *map(str, key)))
+    if row.is_too_large:
+        line = unread_line(name, row.size)
+        return RowLine(line, line)
+    text = encode_row(table, key[0] if len(key) == 1 else key, columns)
+    if table == "project":  # of many sessions, and rewritten at each start of OpenCode
+        lasting = {name: value for name, value in columns.items() if not name.startswith("time_")}
+        name = f"{name}@{digest(encode(lasting))}"
+        return RowLine(named_line(name, text), named_line(name, text))
+    return RowLine(named_line(name, text), named_line(f"{name}@{digest(text)}", text))
 
 
 def without_ids(text: str | bytes | None) -> str | None:

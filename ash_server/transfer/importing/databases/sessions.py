@@ -1,4 +1,4 @@
-"""The sessions in OpenCode's database, and snapshots that several readers share.
+"""The sessions in the database of a program, and snapshots that several readers share.
 
 A path below the file stands for one session: `…/opencode.db/ses_…`. No such file exists, because a file has no files
 below it, so paths, external ids and parents need no other form for these sessions.
@@ -25,9 +25,12 @@ from ash_server.transfer.importing.databases.sqlite_snapshot import (
     private_folder,
     take_snapshot,
 )
-
-_REQUIRED = ("message", "part", "session")
-_COUNTED = ("session", "message", "part", "todo", "session_message", "session_input")
+from ash_server.transfer.importing.databases.stores import (
+    STORES,
+    CountedTable,
+    SessionStore,
+    store_in,
+)
 
 _REST_PER_SECOND = 20
 """Seconds without another snapshot, per second that the last one took: a large database is copied less often."""
@@ -45,6 +48,7 @@ class StoredSession(NamedTuple):
 
 class Snapshot(NamedTuple):
     copy: Path
+    store: SessionStore
     sessions: Mapping[str, StoredSession]
     """By id, in order of the ids."""
 
@@ -68,13 +72,21 @@ def stored_session(path: Path, access: FileAccess = ANY_FILE) -> StoredSession:
         return _find(path, snapshot)
 
 
+def source_of(path: Path, access: FileAccess = ANY_FILE) -> str:
+    """Return the format of the session at a path. Raises OSError."""
+    with open_snapshot_of(path.parent, access) as snapshot:
+        return snapshot.store.source
+
+
 @contextmanager
-def open_session(path: Path, access: FileAccess = ANY_FILE) -> Iterator[sqlite3.Connection]:
+def open_session(
+    path: Path, access: FileAccess = ANY_FILE
+) -> Iterator[tuple[sqlite3.Connection, SessionStore]]:
     """Open the snapshot with the session at a path. Raises OSError."""
     with open_snapshot_of(path.parent, access) as snapshot:
         _find(path, snapshot)
         with reading(path), closing(connect(snapshot.copy)) as connection:
-            yield connection
+            yield connection, snapshot.store
 
 
 @contextmanager
@@ -188,36 +200,37 @@ def open_snapshot_of(database: Path, access: FileAccess) -> Iterator[Snapshot]:
 def _take(database: Path, folder: Path, access: FileAccess) -> Snapshot:
     copy = take_snapshot(database, folder, access)
     with reading(database), closing(connect(copy)) as connection:
-        return Snapshot(copy, _read_sessions(connection, database))
+        store = store_in(connection)
+        if store is None:
+            programs = " and ".join(each.name for each in STORES)
+            raise OSError(
+                EINVAL, f"Ash reads databases of {programs}, and this one is of neither", str(database)
+            )
+        return Snapshot(copy, store, _read_sessions(connection, store))
 
 
-def _read_sessions(connection: sqlite3.Connection, database: Path) -> dict[str, StoredSession]:
-    missing = next((table for table in _REQUIRED if not columns_of(connection, table)), None)
-    if missing:
-        reason = f"Ash reads databases of OpenCode, and this one has no table {missing}"
-        raise OSError(EINVAL, reason, str(database))
+def _read_sessions(connection: sqlite3.Connection, store: SessionStore) -> dict[str, StoredSession]:
     sessions: dict[str, StoredSession] = {}
-    for table in _COUNTED:
+    for number, table in enumerate(store.counted):
         for id, *values in _sum_rows(connection, table):
             rows, size, updated_at = (value if isinstance(value, int) else 0 for value in values)
             known = sessions.get(id) or StoredSession(0, 0, 0)
-            if table == "session" and _is_name(id):
+            if number == 0 and _is_name(id):
                 sessions[id] = known
             if id in sessions:
-                newest = max(known.updated_at, updated_at)
+                newest = max(known.updated_at, updated_at * table.milliseconds)
                 sessions[id] = StoredSession(known.rows + rows, known.size + size, newest)
     return sessions
 
 
-def _sum_rows(connection: sqlite3.Connection, table: str) -> list[tuple[Any, ...]]:
+def _sum_rows(connection: sqlite3.Connection, table: CountedTable) -> list[tuple[Any, ...]]:
     """Return the count, the size and the last change of the rows of each session."""
-    columns = {name for name, _ in columns_of(connection, table)}
-    owner = "id" if table == "session" else "session_id"
-    if owner not in columns:
+    columns = {name for name, _ in columns_of(connection, table.name)}
+    if table.owner not in columns:
         return []
-    updated_at = next((each for each in ("time_updated", "time_created") if each in columns), "0")
-    for size in ["length(data)", "0"] if "data" in columns else ["0"]:
-        query = _SUM_ROWS.format(owner=owner, size=size, updated_at=updated_at, table=table)  # our names
+    updated_at = next((each for each in table.times if each in columns), "0")
+    for size in [f"length({table.size})", "0"] if table.size in columns else ["0"]:
+        query = _SUM_ROWS.format(owner=table.owner, size=size, updated_at=updated_at, table=table.name)
         with suppress(sqlite3.DataError):  # a text is too long to be measured
             return connection.execute(query).fetchall()
     return []

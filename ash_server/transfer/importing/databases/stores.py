@@ -1,0 +1,138 @@
+"""The databases with sessions that Ash reads: which tables identify them, and the rows of a session in order."""
+
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from ash_server.transfer.importing.databases.sqlite_snapshot import columns_of
+
+
+class CountedTable(NamedTuple):
+    """A table with rows of sessions, which are counted to detect changes."""
+
+    name: str
+    owner: str
+    """Column with the id of the session."""
+    size: str | None = None
+    """Column with the longest texts."""
+    times: tuple[str, ...] = ()
+    """Columns with the time of the last change; the first one that exists is used."""
+    milliseconds: int = 1
+    """Milliseconds in a unit of the times."""
+
+
+class Row(Protocol):
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """By column."""
+
+
+class Rows(Protocol):
+    def select(self, table: str, condition: str = "", **values: Any) -> Iterator[Row]:
+        """Yield the rows with these values, and with the condition in SQL, in order."""
+
+
+class SessionStore(NamedTuple):
+    """The database of a program."""
+
+    source: str
+    name: str
+    required: Mapping[str, frozenset[str]]
+    """Tables, with the columns that identify them."""
+    counted: tuple[CountedTable, ...]
+    """The first one has a row per session."""
+    select: Callable[[Rows, str], Iterator[tuple[str, Row]]]
+    """Return the rows of a session, in order, each with the name of its table."""
+    orders: Mapping[str, tuple[str, ...]]
+    """Columns that order the rows of a table; the primary key of others."""
+
+
+def _select_opencode(rows: Rows, id: str) -> Iterator[tuple[str, Row]]:
+    """Yield session, project, each message with its parts, messages of the second model, to-dos."""
+    for session in rows.select("session", id=id):
+        yield "session", session
+        if (project := session.values.get("project_id")) is not None:
+            yield from (("project", row) for row in rows.select("project", id=project))
+    for message in rows.select("message", session_id=id):
+        yield "message", message
+        yield from (("part", row) for row in rows.select("part", message_id=message.values.get("id")))
+    yield from (("part", row) for row in rows.select("part", _WITHOUT_MESSAGE, session_id=id))
+    for table in ("session_message", "session_input", "todo"):
+        yield from ((table, row) for row in rows.select(table, session_id=id))
+
+
+_WITHOUT_MESSAGE = """NOT EXISTS (
+    SELECT 1 FROM message WHERE message.id = part.message_id AND message.session_id = part.session_id
+)"""
+
+_OPENCODE_TIMES = ("time_updated", "time_created")
+_OPENCODE = SessionStore(
+    "opencode",
+    "OpenCode",
+    {name: frozenset[str]() for name in ("message", "part", "session")},
+    (
+        CountedTable("session", "id", "data", _OPENCODE_TIMES),
+        *(
+            CountedTable(name, "session_id", "data", _OPENCODE_TIMES)
+            for name in ("message", "part", "todo", "session_message", "session_input")
+        ),
+    ),
+    _select_opencode,
+    {
+        "message": ("time_created", "id"),
+        "part": ("id",),
+        "session_message": ("seq", "id"),
+        "session_input": ("admitted_seq", "id"),
+        "todo": ("position",),
+    },
+)
+
+
+def _select_goose(rows: Rows, id: str) -> Iterator[tuple[str, Row]]:
+    """Yield the session, then its messages; the usage of a call follows the messages up to its time."""
+    yield from (("sessions", row) for row in rows.select("sessions", id=id))
+    calls = rows.select("usage_ledger", session_id=id)
+    call = next(calls, None)
+    for message in rows.select("messages", session_id=id):
+        while call is not None and _time_of(call) < _time_of(message):
+            yield "usage_ledger", call
+            call = next(calls, None)
+        yield "messages", message
+    if call is not None:
+        yield "usage_ledger", call
+    yield from (("usage_ledger", row) for row in calls)
+
+
+def _time_of(row: Row) -> float:
+    time = row.values.get("created_timestamp")
+    return time if isinstance(time, int | float) else 0
+
+
+_GOOSE_TIMES = ("created_timestamp",)
+_GOOSE = SessionStore(
+    "goose",
+    "Goose",
+    {"messages": frozenset({"content_json", "session_id"}), "sessions": frozenset({"id", "working_dir"})},
+    (
+        CountedTable("sessions", "id", "name"),
+        CountedTable("messages", "session_id", "content_json", _GOOSE_TIMES, 1000),
+        CountedTable("usage_ledger", "session_id", None, _GOOSE_TIMES, 1000),
+    ),
+    _select_goose,
+    {"messages": ("id",), "usage_ledger": ("id",)},
+)
+
+STORES = (_OPENCODE, _GOOSE)
+
+
+def store_in(connection: sqlite3.Connection) -> SessionStore | None:
+    """Return the store in a database; None for the database of another program."""
+    return next((store for store in STORES if _has_tables(connection, store)), None)
+
+
+def _has_tables(connection: sqlite3.Connection, store: SessionStore) -> bool:
+    for table, columns in store.required.items():
+        names = {name for name, _ in columns_of(connection, table)}
+        if not names or not columns <= names:
+            return False
+    return True
