@@ -27,11 +27,15 @@ _SCRIPT_TAG = re.compile(r"<(?=/script|!--|script)", re.IGNORECASE)
 
 _DEFAULT = "$default"
 
+# Libraries create errors when they load. The stack of such an error would make V8 parse the whole script again.
 _SCRIPT = """\
 "use strict";
 (() => {{
 const $exports = [];
+const $limit = Error.stackTraceLimit;
+Error.stackTraceLimit = undefined;
 {modules}
+Error.stackTraceLimit = $limit;
 }})();
 """
 _LIBRARY = """\

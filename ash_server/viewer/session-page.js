@@ -617,4 +617,6 @@ const STREAM_HANDLERS = {
 };
 
 loadFormulasOnDemand();
-new SessionPage(document.body.dataset.sessionId ?? "").start();
+const page = new SessionPage(document.body.dataset.sessionId ?? "");
+// Requests collect the source positions of all running functions, which takes long for the whole script.
+queueMicrotask(() => page.start());

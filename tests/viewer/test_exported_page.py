@@ -149,3 +149,11 @@ async def test_bundled_modules_run_like_modules(blank: Page) -> None:
 
     assert await blank.evaluate("ran") == ["a", "1b", 3, "export default 1; </script><!--"]
     assert await blank.evaluate("typeof a + typeof early + typeof $c") == "undefined" * 3
+
+
+async def test_bundled_modules_load_without_stacks_of_errors(blank: Page) -> None:
+    script = bundle({"a.js": "globalThis.early = Error().stack;\n"}, "a.js")
+
+    await blank.evaluate(f"() => {{ {script} }}")
+
+    assert await blank.evaluate("[early, typeof Error().stack]") == [None, "string"]

@@ -730,6 +730,24 @@ async def test_large_code_is_not_highlighted(blank: Page) -> None:
     assert await answers(blank, "isHighlighted", [["1\n" * 799, "py"], ["1 " * 500, "py"]]) == [True, True]
 
 
+CODE_IN_CODE = {
+    "html": ("<script>let a = 1;</script>", '<span class="hljs-keyword">let</span>'),
+    "vue": ("<style>a { color: red; }</style>", '<span class="hljs-attribute">color</span>'),
+    "jsx": ("const a = <b>text</b>;", '<span class="hljs-name">b</span>'),
+    "yaml": ("a: <%= nil %>", '<span class="hljs-literal">nil</span>'),
+    "dockerfile": ("RUN if true; then make; fi", '<span class="hljs-keyword">then</span>'),
+    "md": ("<b>text</b>", '<span class="hljs-name">b</span>'),
+}
+
+
+async def test_embedded_languages_are_highlighted(blank: Page) -> None:
+    for language, (code, part) in CODE_IN_CODE.items():
+        await blank.reload()  # without the languages of other code
+        [shown] = await answers(blank, "highlighted", [[code, language]])
+
+        assert part in shown
+
+
 async def test_highlighting_limits_nesting(blank: Page) -> None:
     assert await answers(blank, "highlightDepth", [["`${" * 300, "js"]]) == [40]
 
@@ -1203,3 +1221,17 @@ async def test_very_large_json_can_be_saved(blank: Page) -> None:
 
     assert await blank.inner_text(".json pre") == '{\n "a": "' + "b" * 3_991 + " …"
     assert json.loads(saved.read_text()) == value
+
+
+async def test_long_work_is_done_in_slices(blank: Page) -> None:
+    assert await answers(blank, "slices", [[[5, 5, 5, 20, 1]], [[]]]) == [[3, 1, 1], [0]]
+
+
+async def test_batches_take_about_the_same_time(blank: Page) -> None:
+    actual = await answers(blank, "batchSizes", [[[60, 30, 1, 120, 6_000, 6_000]]])
+
+    assert actual == [[400, 800, 1000, 500, 125, 100]]
+
+
+async def test_repeated_requests_run_a_task_once_and_slow_tasks_less_often(blank: Page) -> None:
+    assert await answers(blank, "delayed", [[1], [50]]) == [[1, 20], [1, 500]]

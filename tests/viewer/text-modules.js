@@ -1,6 +1,7 @@
 // Functions called by test_text_modules.py. Each returns a value that can be compared as a whole.
 
 import { ansi, ansiParts, plainOutput } from "/viewer/lib/ansi.js";
+import { DelayedTask } from "/viewer/lib/delayed-task.js";
 import { countChanges, hunkDiff, lineDiff, unifiedDiff } from "/viewer/lib/diff-view.js";
 import { GrowingMarkdown } from "/viewer/lib/growing-markdown.js";
 import { markHidden, nameHidden } from "/viewer/lib/hidden-characters.js";
@@ -11,6 +12,7 @@ import { longText, showLongTexts } from "/viewer/lib/long-text.js";
 import { closedLength, isTooLarge, markdown, reachesAcrossBlocks } from "/viewer/lib/markdown.js";
 import { formatCacheUsage, formatShort } from "/viewer/lib/number-format.js";
 import { chosenName, stripMarkdown, transcriptName } from "/viewer/lib/title-text.js";
+import { BatchSize, inSlices } from "/viewer/lib/time-slices.js";
 import { drawFormulasWith } from "/viewer/lib/markdown/formulas.js";
 import { hostBehind } from "/viewer/lib/web-links.js";
 
@@ -392,4 +394,42 @@ export function html(node) {
   const box = document.createElement("div");
   box.append(node);
   return box.innerHTML;
+}
+
+/** The number of steps in each slice, of steps that take these times. */
+export async function slices(durations) {
+  let [time, steps] = [0, 0];
+  const counts = [0];
+  const step = () => {
+    if (steps === durations.length) return false;
+    time += durations[steps++];
+    counts[counts.length - 1]++;
+    return true;
+  };
+  await inSlices(step, { now: () => time, pause: async () => void counts.push(0) });
+  return counts;
+}
+
+/** The sizes of the batches after ones that take these times. */
+export function batchSizes(durations) {
+  let time = 0;
+  const size = new BatchSize({ first: 400, min: 100, max: 1000, goalMs: 60 }, { now: () => time });
+  return durations.map((duration) => {
+    size.measure(() => (time += duration));
+    return size.value;
+  });
+}
+
+/** The number of runs of a task that is requested several times, and the delay after a run that takes this time. */
+export async function delayed(duration) {
+  let [time, runs] = [0, 0];
+  const run = () => {
+    time += duration;
+    runs++;
+  };
+  const task = new DelayedTask(run, 20, () => time);
+  task.request();
+  task.request();
+  await new Promise((done) => setTimeout(done, 40));
+  return [runs, task.delayMs];
 }

@@ -3,6 +3,7 @@
  * contain them, so copying and searching use the original text.
  */
 import { el } from "./dom.js";
+import { lazy } from "./lazy.js";
 
 const MAX_MARKS = 500; // of one text; later characters are replaced with their codes
 const MAX_NAMED = 3; // characters of a run with their codes in the mark
@@ -31,9 +32,9 @@ const PARTS_OF_PROSE = String.raw`(?<=\p{L})\u00ad(?=\p{L})
 const DIRECTION_MARKS = String.raw`[\u061c\u200e\u200f]`;
 
 const NEEDED = {
-  code: anyOf(PARTS),
-  prose: anyOf(PARTS, PARTS_OF_PROSE),
-  "right-to-left prose": anyOf(PARTS, PARTS_OF_PROSE, DIRECTION_MARKS),
+  code: lazy(() => anyOf(PARTS)),
+  prose: lazy(() => anyOf(PARTS, PARTS_OF_PROSE)),
+  "right-to-left prose": lazy(() => anyOf(PARTS, PARTS_OF_PROSE, DIRECTION_MARKS)),
 };
 
 const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
@@ -48,7 +49,7 @@ const LETTER = /\p{L}/u;
  */
 export function markHidden(text, kind = "code") {
   if (!HIDDEN.test(text)) return [text];
-  const needed = NEEDED[kind === "prose" && hasRightToLeft(text) ? "right-to-left prose" : kind];
+  const needed = NEEDED[kind === "prose" && hasRightToLeft(text) ? "right-to-left prose" : kind]();
   /** @type {(string | HTMLElement)[]} */
   const nodes = [];
   let at = 0;
@@ -62,7 +63,7 @@ export function markHidden(text, kind = "code") {
 
 /** The text with the codes of its hidden characters, for attributes. */
 export function nameHidden(text) {
-  return HIDDEN.test(text) ? nameRuns(text, NEEDED.prose) : text;
+  return HIDDEN.test(text) ? nameRuns(text, NEEDED.prose()) : text;
 }
 
 function nameRuns(text, needed) {

@@ -109,17 +109,31 @@ class ElementEmitter {
 
 hljs.configure({ __emitter: ElementEmitter });
 
-/** Register all grammars, since some embed others. Called for the first code, after the first screen is shown. */
-function registerGrammars() {
-  if (hljs.listLanguages().length) return;
-  Object.entries(GRAMMARS).forEach(([name, grammar]) => hljs.registerLanguage(name, grammar));
+/** The grammars that others embed. */
+const EMBEDDED = {
+  dockerfile: ["bash"],
+  javascript: ["css", "xml"],
+  markdown: ["xml"],
+  typescript: ["css", "xml"],
+  xml: ["css", "javascript"],
+  yaml: ["ruby"],
+};
+/** @type {Set<string>} */
+const registered = new Set();
+
+/** Register a grammar with those that it embeds, when it is first used: all of them would delay the first screen. */
+function registerGrammar(name) {
+  if (registered.has(name)) return;
+  registered.add(name);
+  hljs.registerLanguage(name, GRAMMARS[name]);
+  EMBEDDED[name]?.forEach(registerGrammar);
 }
 
 /** Highlighted code, or null if its language is unknown or it exceeds a limit. */
 export function highlight(code, language) {
   const name = ALIASES.get(language?.toLowerCase());
   if (!name || isTooLarge(code, MAX_LENGTH_BY_LANGUAGE[name] ?? MAX_LENGTH)) return null;
-  registerGrammars();
+  registerGrammar(name);
   const fragment = hljs.highlight(code, { language: name, ignoreIllegals: true })._emitter.root;
   return fragment.textContent === code ? fragment : null;
 }

@@ -1,7 +1,10 @@
-const plain = new Intl.NumberFormat();
-const threeDigits = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 3 });
+import { lazy } from "./lazy.js";
+
+const plain = lazy(() => new Intl.NumberFormat());
+const threeDigits = lazy(() => new Intl.NumberFormat(undefined, { maximumSignificantDigits: 3 }));
 const DOLLARS = /** @type {const} */ ({ style: "currency", currency: "USD", currencyDisplay: "narrowSymbol" });
-const cents = new Intl.NumberFormat(undefined, DOLLARS);
+const cents = lazy(() => new Intl.NumberFormat(undefined, DOLLARS));
+const threeDigitDollars = lazy(() => new Intl.NumberFormat(undefined, { ...DOLLARS, maximumSignificantDigits: 3 }));
 const NO_BREAK_SPACE = "\u00a0";
 const MIN_COMPACT = 10_000;
 /** @type {[size: number, unit: string][]} */
@@ -9,32 +12,31 @@ const UNITS = [[1e12, "T"], [1e9, "B"], [1e6, "M"], [1e3, "K"]];
 /** 999.5 and more are a thousand in three digits. */
 const ROUNDED_UP = 0.9995;
 const MIN_CENTS = 0.005;
-const MONEY = /** @type {const} */ ({ ...DOLLARS, maximumSignificantDigits: 3 });
 
 export function formatNumber(value) {
-  return plain.format(value);
+  return plain().format(value);
 }
 
 /** Dollars and cents; below a dollar, three digits. */
 export function formatDollars(value) {
-  return Math.abs(value) >= 1 ? cents.format(value) : value.toLocaleString(undefined, MONEY);
+  return Math.abs(value) >= 1 ? cents().format(value) : threeDigitDollars().format(value);
 }
 
 /** A count with at most three digits: "1.23 M". */
 export function formatCompact(value) {
   const [size, unit] = UNITS.find(([size]) => Math.abs(value) >= ROUNDED_UP * size) ?? [1, ""];
-  const number = threeDigits.format(value / size);
+  const number = threeDigits().format(value / size);
   return unit ? `${number}${NO_BREAK_SPACE}${unit}` : number;
 }
 
 /** A count: exact up to four digits, else with three digits. */
 export function formatShort(value) {
-  return value < MIN_COMPACT ? plain.format(value) : formatCompact(value);
+  return value < MIN_COMPACT ? plain().format(value) : formatCompact(value);
 }
 
 /** Dollars and cents. */
 export function formatCents(value) {
-  return value > 0 && value < MIN_CENTS ? `<${cents.format(0.01)}` : cents.format(value);
+  return value > 0 && value < MIN_CENTS ? `<${cents().format(0.01)}` : cents().format(value);
 }
 
 /** A share of a whole, in percent. */

@@ -1,13 +1,14 @@
 import { el } from "./dom.js";
+import { lazy } from "./lazy.js";
 
-const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
-const day = new Intl.DateTimeFormat(undefined, { weekday: "long", year: "numeric", month: "long", day: "numeric" });
-const dayOfYear = new Intl.DateTimeFormat(undefined, { weekday: "short", month: "short", day: "numeric" });
-const date = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "numeric" });
-const dateAndClock = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const clock = lazy(() => new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" }));
+const day = lazy(() => new Intl.DateTimeFormat(undefined, { weekday: "long", year: "numeric", month: "long", day: "numeric" }));
+const dayOfYear = lazy(() => new Intl.DateTimeFormat(undefined, { weekday: "short", month: "short", day: "numeric" }));
+const date = lazy(() => new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "numeric" }));
+const dateAndClock = lazy(() => new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" }));
 
 export function clockText(milliseconds) {
-  return clock.format(milliseconds);
+  return clock().format(milliseconds);
 }
 
 /** A `<time>` with the local time; its title has the full timestamp. */
@@ -37,17 +38,17 @@ export function momentTime(milliseconds) {
 
 /** The local date and time of a moment. */
 export function momentText(milliseconds) {
-  return dateAndClock.format(milliseconds);
+  return dateAndClock().format(milliseconds);
 }
 
 /** The local dates and times between two moments. */
 export function rangeText(begin, end) {
-  return dateAndClock.formatRange(begin, end);
+  return dateAndClock().formatRange(begin, end);
 }
 
 function time(milliseconds, formatter) {
   const moment = new Date(milliseconds);
   if (Number.isNaN(moment.getTime())) return el("time", {}, String(milliseconds));
   const iso = moment.toISOString();
-  return el("time", { datetime: iso, title: `${moment.toString()} · ${iso}` }, formatter.format(moment));
+  return el("time", { datetime: iso, title: `${moment.toString()} · ${iso}` }, formatter().format(moment));
 }

@@ -28,25 +28,27 @@ export function withSeparators(slots) {
   let last;
   return slots.flatMap(({ element, items, turn, end }) => {
     const firstEvent = turn?.start?.event ?? items[0]?.item.event ?? end.event;
-    const separator = separatorBetween(last, firstEvent.timestamp);
+    const separator = separatorBefore(element, last, firstEvent.timestamp);
     last = (turn?.last?.event ?? items.at(-1)?.item.event ?? firstEvent).timestamp;
-    return separator ? [keepEqual(element, separator), element] : [element];
+    return separator ? [separator, element] : [element];
   });
+}
+
+/** The last separators, by the element after them. @type {WeakMap<Element, {before: any, first: any, node?: Element}>} */
+const separators = new WeakMap();
+
+/** The separator before a turn; the one that is already there if it is equal, so that it does not move. */
+function separatorBefore(element, before, first) {
+  const known = separators.get(element);
+  if (known && known.before === before && known.first === first) return known.node;
+  const fresh = separatorBetween(before, first);
+  const node = fresh && known?.node?.isEqualNode(fresh) ? known.node : fresh;
+  separators.set(element, { before, first, node });
+  return node;
 }
 
 function separatorBetween(before, first) {
   if (before === undefined || dayKey(before) !== dayKey(first)) return el("h2", { class: "day" }, dayTime(first));
   const gap = first - before;
   return gap < MIN_GAP_MS ? undefined : el("p", { class: "gap" }, `${formatDuration(gap)} later`);
-}
-
-/** The separators in the DOM, by the element after them. */
-const separators = new WeakMap();
-
-/** The separator that is already in the DOM, if it is equal, so that it does not move. */
-function keepEqual(element, fresh) {
-  const current = separators.get(element);
-  if (current?.isEqualNode(fresh)) return current;
-  separators.set(element, fresh);
-  return fresh;
 }

@@ -1,13 +1,16 @@
 import { getJson, withQuery } from "../lib/api.js";
 import { parseJson } from "../lib/json-view.js";
+import { BatchSize, inSlices, nextTask } from "../lib/time-slices.js";
 
 const NEWEST = Number.MAX_SAFE_INTEGER;
 /** Few, so that they are shown soon: as in `ash_server/api/pages/viewer_pages.py`, which preloads them. */
 const FIRST_PAGE = 150;
 const PAGE = 1000;
-/** Elements are built in steps of some milliseconds. */
-const EVENTS_PER_STEP = 50;
-const TURNS_PER_STEP = 10;
+/** Elements are built in steps of few milliseconds. */
+const EVENTS_PER_STEP = 20;
+const TURNS_PER_STEP = 5;
+/** The number of events that are added to the page at once, and the time for their layout. */
+const BATCH = { first: 500, min: 250, max: PAGE, goalMs: 60 };
 
 /** Names for each side: the parameter of a query, its next value in a page, and properties of EventPages. */
 const SIDES = {
@@ -82,8 +85,9 @@ export class EventPages {
   }
 
   /**
-   * Load all older or newer events and show them at once: adding each page separately would repeat the layout. Elements
-   * are built while the next page is fetched. `onProgress` gets the number of loaded events, and returns false to stop.
+   * Load all older or newer events, and show them in batches: each repeats a part of the layout, and many events at once
+   * block the page. Elements are built while the next page is fetched. `onProgress` gets the number of loaded events, and
+   * returns false to stop.
    *
    * @param {"older" | "newer"} side
    */
@@ -94,6 +98,7 @@ export class EventPages {
       const isWanted = this[hasMore] && onProgress(this.count);
       return isWanted ? this.fetch({ [parameter]: cursor, limit: PAGE }) : undefined;
     };
+    const size = new BatchSize(BATCH);
     try {
       for (let pending = request(this[bound]); pending; ) {
         const page = await pending;
@@ -101,26 +106,28 @@ export class EventPages {
         this[hasMore] = page[next] !== undefined;
         this.extendBounds(page.events);
         pending = request(page[next]);
-        if (!(await this.prepare(page.events, generation))) return;
-        apply(() => this.renderer.flush());
+        for (const events of batches(page.events, side, size)) {
+          if (!(await this.prepare(events, generation))) return;
+          size.measure(() => apply(() => this.renderer.flush()));
+          await nextTask();
+        }
       }
     } finally {
       apply(() => this.renderer.flush());
     }
   }
 
-  /** Build elements in steps, so that no frame takes long; false if another page was requested in the meantime. */
+  /** Build elements in slices, so that no frame takes long; false if another page was requested in the meantime. */
   async prepare(events, generation) {
-    for (let start = 0; start < events.length; start += EVENTS_PER_STEP) {
-      this.renderer.prepare(events.slice(start, start + EVENTS_PER_STEP));
-      await nextTask();
-      if (generation !== this.generation) return false;
-    }
-    while (this.renderer.prepareTurns(TURNS_PER_STEP)) {
-      await nextTask();
-      if (generation !== this.generation) return false;
-    }
-    return true;
+    let start = 0;
+    const prepareEvents = () => {
+      if (start >= events.length) return false;
+      this.renderer.prepare(events.slice(start, (start += EVENTS_PER_STEP)));
+      return true;
+    };
+    const isCurrent = () => generation === this.generation;
+    await inSlices(() => isCurrent() && (prepareEvents() || this.renderer.prepareTurns(TURNS_PER_STEP)));
+    return isCurrent();
   }
 
   /** Show more events: of a page, or of the stream. */
@@ -144,6 +151,12 @@ export class EventPages {
   }
 }
 
-function nextTask() {
-  return /** @type {Promise<void>} */ (new Promise((done) => setTimeout(done)));
+/** Parts of a page, from the loaded events on. The size may change between them. */
+function* batches(events, side, size) {
+  for (let rest = events; rest.length; ) {
+    const count = Math.min(size.value, rest.length);
+    const isNewer = side === "newer";
+    yield isNewer ? rest.slice(0, count) : rest.slice(-count);
+    rest = isNewer ? rest.slice(count) : rest.slice(0, -count);
+  }
 }

@@ -1,4 +1,5 @@
 /** Filters of a session: presets, and a switch per kind of item. The bar shows the number of hidden system messages. */
+import { DelayedTask } from "../lib/delayed-task.js";
 import { button, el } from "../lib/dom.js";
 import { formatNumber, pluralize } from "../lib/number-format.js";
 import { FAILED, ITEM, keepScrollPosition } from "./scroll-anchor.js";
@@ -37,8 +38,7 @@ export class Filters {
   errorsOnly = false;
   /** The number of items of each kind in the whole session, if known. @type {Record<string, number> | undefined} */
   totals;
-  /** @type {number | undefined} */
-  timer;
+  updating = new DelayedTask(() => this.updateControls(), DELAY_MS);
 
   /**
    * @param {HTMLElement} log
@@ -146,10 +146,7 @@ export class Filters {
   /** Update after each painting: new items may be hidden, and are counted. */
   update() {
     this.markEmptyTurns();
-    this.timer ??= setTimeout(() => {
-      this.timer = undefined;
-      this.updateControls();
-    }, DELAY_MS);
+    this.updating.request();
   }
 
   updateControls() {

@@ -1,3 +1,4 @@
+import { DelayedTask } from "../lib/delayed-task.js";
 import { button, el, setChildren } from "../lib/dom.js";
 import { markHidden } from "../lib/hidden-characters.js";
 import { formatNumber } from "../lib/number-format.js";
@@ -29,8 +30,7 @@ export class PromptOutline {
   turnsInView = new Set();
   /** @type {OutlineEntry | undefined} */
   current;
-  /** @type {number | undefined} */
-  timer;
+  filling = new DelayedTask(() => this.fill(), DELAY_MS);
   /** @type {number | undefined} */
   frame;
 
@@ -80,10 +80,7 @@ export class PromptOutline {
 
   /** Update after each painting. */
   update() {
-    this.timer ??= setTimeout(() => {
-      this.timer = undefined;
-      this.fill();
-    }, DELAY_MS);
+    this.filling.request();
   }
 
   fill() {
