@@ -3,10 +3,9 @@
 import httpx2
 from playwright.async_api import Browser, expect
 
-from tests.viewer.conftest import settle
 from tests.viewer.logs import numbered
 from tests.viewer.sessions import Session
-from tests.viewer.test_accessibility import LOOKS, OPEN, TOO_WIDE, VIOLATIONS, visiting
+from tests.viewer.test_accessibility import OPEN, SCREENS, problems_on_all_screens, visiting
 
 TEXT = """# Kites
 
@@ -100,8 +99,7 @@ async def test_content_of_messages(
     ]
     await session.add_log(*numbered({"turnId": "t", "timestamp": 1, **event} for event in events))
 
-    violations = {}
-    async with visiting(browser, complaints, session.address, "light, wide") as page:
+    async with visiting(browser, complaints, session.address, "wide") as page:
         await expect(page.locator(".math-drawn > math")).to_have_count(2)
         space = await page.locator("div.math").evaluate(
             "(box) => Math.round(box.clientHeight - box.querySelector('math').getBoundingClientRect().height)"
@@ -109,11 +107,7 @@ async def test_content_of_messages(
         copied_text = await page.locator("p:has(.math)").evaluate(COPIED)
         closed = await page.locator("pre.tool-args .hidden-characters").count()
         await page.evaluate(OPEN)
-        for look, (scheme, (width, height)) in LOOKS.items():
-            await page.emulate_media(color_scheme=scheme)
-            await page.set_viewport_size({"width": width, "height": height})
-            await settle(page)
-            violations[look] = [*await page.evaluate(VIOLATIONS), *await page.evaluate(TOO_WIDE)]
+        violations = await problems_on_all_screens(page)
         layout = await page.evaluate(LAYOUT)
         command = page.locator(".tool-call pre.command")
         codes = await command.locator(".hidden-characters").evaluate_all(
@@ -130,7 +124,7 @@ async def test_content_of_messages(
             "all => all.map((each) => each.localName)"
         )
 
-    assert violations == {look: [] for look in LOOKS}
+    assert violations == {screen: [] for screen in SCREENS}
     assert layout == {
         "bullets": True,
         "bar": "2px",
