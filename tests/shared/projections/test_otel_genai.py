@@ -7,12 +7,6 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from anthropic.types.beta import BetaStopReason
-from google.genai import types as google
-from openai.types.chat.chat_completion import Choice
-from openai.types.responses import ResponseStatus
-from openai.types.responses.response import IncompleteDetails
-from pydantic_ai.messages import FinishReason
 
 import ash_server
 from ash_shared import StandardMessage, to_otel_genai, transform_messages
@@ -292,6 +286,14 @@ def test_reasons_use_the_terms_of_the_conventions(term: str) -> None:
 
 
 def test_reasons_of_the_sdks_are_all_translated() -> None:
+    # Imported here: each process collects this file, and the packages take seconds.
+    from anthropic.types.beta import BetaStopReason
+    from google.genai.types import FinishReason as GoogleReason
+    from openai.types.chat.chat_completion import Choice
+    from openai.types.responses import ResponseStatus
+    from openai.types.responses.response import IncompleteDetails
+    from pydantic_ai.messages import FinishReason
+
     known = {
         provider: {
             word for each in (*REASONS.values(), UNTRANSLATED) for word in each.get(provider, "").split()
@@ -304,7 +306,7 @@ def test_reasons_of_the_sdks_are_all_translated() -> None:
         "anthropic": {*get_args(BetaStopReason)},
         "openai": {*get_args(Choice.model_fields["finish_reason"].annotation)},
         "responses": {*get_args(ResponseStatus), *get_args(get_args(reason_of_responses)[0])},
-        "gemini": {each.value for each in google.FinishReason},
+        "gemini": {each.value for each in GoogleReason},
         "pydantic_ai": {*get_args(FinishReason)},
     }
 
@@ -360,6 +362,8 @@ def test_provider_of_codex_is_in_its_first_record() -> None:
 
 
 def test_parameters_of_gemini_are_json_schema() -> None:
+    from google.genai.types import Type
+
     day = {"type": "STRING", "enum": ["OBJECT", "STRING"], "nullable": True, "description": "STRING"}
     parameters = {
         "type": "OBJECT",
@@ -382,7 +386,7 @@ def test_parameters_of_gemini_are_json_schema() -> None:
         },
         "required": ["type"],
     }
-    assert {each.value.lower() for each in google.Type} == {
+    assert {each.value.lower() for each in Type} == {
         "type_unspecified",
         "string",
         "number",

@@ -4,23 +4,13 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
+from functools import cache
 from itertools import count
 from typing import Any
 
 import pytest
-from anthropic.types import (
-    DocumentBlockParam,
-    ImageBlockParam,
-    TextBlockParam,
-    ToolResultBlockParam,
-    ToolUseBlockParam,
-)
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from openai.types.chat import (
-    ChatCompletionContentPartParam,
-    ChatCompletionMessageFunctionToolCallParam,
-)
 from pydantic import TypeAdapter
 
 from ash_shared.conversation.standard_messages import transform_messages
@@ -49,15 +39,23 @@ PDF = "JVBERi0xLjQK"
 
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_BLOCKS: dict[str, TypeAdapter[Any]] = {
-    "document": TypeAdapter(DocumentBlockParam),
-    "image": TypeAdapter(ImageBlockParam),
-    "text": TypeAdapter(TextBlockParam),
-    "tool_result": TypeAdapter(ToolResultBlockParam),
-    "tool_use": TypeAdapter(ToolUseBlockParam),
-}
-_PART: TypeAdapter[Any] = TypeAdapter(ChatCompletionContentPartParam)
-_CALL: TypeAdapter[Any] = TypeAdapter(ChatCompletionMessageFunctionToolCallParam)
+
+
+@cache
+def adapters() -> dict[str, TypeAdapter[Any]]:
+    """Return the vendors' types. Each process collects this file, and importing their packages takes seconds."""
+    from anthropic import types as anthropic
+    from openai.types import chat as openai
+
+    return {
+        "document": TypeAdapter(anthropic.DocumentBlockParam),
+        "image": TypeAdapter(anthropic.ImageBlockParam),
+        "text": TypeAdapter(anthropic.TextBlockParam),
+        "tool_result": TypeAdapter(anthropic.ToolResultBlockParam),
+        "tool_use": TypeAdapter(anthropic.ToolUseBlockParam),
+        "part of OpenAI": TypeAdapter(openai.ChatCompletionContentPartParam),
+        "call of OpenAI": TypeAdapter(openai.ChatCompletionMessageFunctionToolCallParam),
+    }
 
 
 def assert_openai_accepts(messages: list[Json], *, is_open: bool = False) -> None:
@@ -82,7 +80,7 @@ def _check_openai_user(message: Json) -> list[str]:
     assert message.keys() == {"role", "content"}
     assert content.strip() if isinstance(content, str) else content
     for part in content if isinstance(content, list) else ():
-        _PART.validate_python(part, strict=True)
+        adapters()["part of OpenAI"].validate_python(part, strict=True)
         assert part["type"] != "text" or part["text"].strip()
         assert part["type"] != "image_url" or re.match(r"https://|data:image/(png|jpeg|gif|webp);base64,",
                                                        part["image_url"]["url"])  # fmt: skip
@@ -95,7 +93,7 @@ def _check_openai_assistant(message: Json) -> list[str]:
     assert bool(message["content"].strip() if message["content"] is not None else calls)
     assert len(calls) <= 128
     for call in calls:
-        _CALL.validate_python(call, strict=True)
+        adapters()["call of OpenAI"].validate_python(call, strict=True)
         assert _ID.fullmatch(call["id"])
         assert _NAME.fullmatch(call["function"]["name"])
         assert isinstance(json.loads(call["function"]["arguments"]), dict)
@@ -139,7 +137,7 @@ def _ends_without_space(block: Json) -> bool:
 
 def _check_anthropic_block(block: Json, role: str) -> None:
     wire = block["type"]
-    _BLOCKS[wire].validate_python(block, strict=True)
+    adapters()[wire].validate_python(block, strict=True)
     assert (
         wire
         in {"assistant": ("text", "tool_use"), "user": ("text", "image", "document", "tool_result")}[role]

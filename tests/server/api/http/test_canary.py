@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -34,7 +35,13 @@ OPERATIONS = [
     for path, operations in DOCUMENT["paths"].items()
     for method, operation in operations.items()
 ]
-PATHS = [route.path_format for route in create_app(Settings(), database_url="postgresql://").routes]
+
+
+@cache
+def paths() -> list[str]:
+    return [route.path_format for route in create_app(Settings(), database_url="postgresql://").routes]
+
+
 HEADERS = dict.fromkeys(("User-Agent", "Referer", "X-Canary", "Accept-Language"), CANARY)
 LINES = [
     {"type": "user", "uuid": CANARY, "cwd": CANARY, "message": {"role": "user", "content": CANARY}},
@@ -123,7 +130,7 @@ def call_everything(address: str, key: str) -> tuple[list[httpx2.Response], str]
             ]
         responses += [
             send(client, method, re.sub(r"\{\w+\}", CANARY, path), params=params)
-            for path in PATHS
+            for path in paths()
             for method in ("GET", "PUT")
             for params in ({}, {"q": CANARY})
         ]
