@@ -72,7 +72,21 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if is_skipped else None
 
 
+LONG = frozenset(
+    {
+        "test_benchmarks.py",
+        "test_watch_command.py",
+        "test_canary.py",
+        "test_native_sessions.py",
+        "test_killed_server.py",
+        "test_event_type_page.py",
+    }
+)
+"""Files with tests that take longest. They run first, or one process would run one of them alone at the end."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in LONG)
     for item in items:
         if "browser" in getattr(item, "fixturenames", ()):
             item.add_marker("browser")
