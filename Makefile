@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help env browser demo test test-all test-pooler test-cluster check fuzz bench bench-smoke bench-watch bench-large chaos scale soak openapi client schema screenshots sbom docs wire requirements clean
+.PHONY: help env environments browser demo test test-all test-pooler test-cluster check lint fuzz bench bench-smoke bench-watch bench-large chaos scale soak openapi client schema screenshots sbom docs wire requirements clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -36,6 +36,9 @@ browser: .venv/.dev
 
 env: .venv/.dev  ## set up the development environment
 
+# `make --jobs environments` sets them up at the same time.
+environments: .venv/.dev .venv-agents/.agents .venv-docs/.docs browser node_modules/package.json
+
 demo: .venv/.server  ## start Ash with sample sessions and open its viewer
 	@$(BIN)/ash demo
 
@@ -59,11 +62,13 @@ test-cluster: .venv/.dev  ## run the tests on the Citus cluster at ASH_TEST_CITU
 	@test -n "$$ASH_TEST_CITUS_URL" || { echo "set ASH_TEST_CITUS_URL to the coordinator of a cluster" >&2; exit 1; }
 	@$(BIN)/python -m pytest tests/server tests/stores tests/client -m "not slow and not browser"
 
-check: .venv/.dev  ## check lint rules, formatting and types
-	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check .
+check: lint .venv/.dev  ## check lint rules, formatting and types
 	@$(BIN)/mypy
 	@sh tools/check-javascript.sh
+
+lint: .venv/.dev
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
 
 fuzz: .venv/.dev  ## read 200,000 shuffled and 1,000,000 mutated lines (about 5 minutes)
 	@$(BIN)/python -m tests.shared.fuzz
