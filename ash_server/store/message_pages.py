@@ -13,7 +13,16 @@ from psycopg import AsyncConnection
 
 from ash_server.errors import MessageDeleted, MessageNotFound, SessionChanged
 from ash_server.store.connections.pool import Connect, fetch_all
-from ash_server.store.pagination import END, MAX_PAGE_BYTES, bounded_query, check_options, stored_query
+from ash_server.store.pagination import (
+    END,
+    MAX_PAGE_BYTES,
+    Bounds,
+    bound,
+    bounded_query,
+    check_options,
+    may_have_more,
+    stored_query,
+)
 from ash_server.store.session_rows import get_session
 from ash_server.store.statements import statements
 from ash_server.store.text import check_text
@@ -46,6 +55,11 @@ _NEXT_MESSAGES = bounded_query(SQL.columns, SQL.page)
 _PREVIOUS_MESSAGES = bounded_query(SQL.columns, SQL.page, "sequence DESC")
 _NEXT_BLOCKS = bounded_query(SQL.blocks_columns, SQL.page, size=SQL.blocks_size)
 _PREVIOUS_BLOCKS = bounded_query(SQL.blocks_columns, SQL.page, "sequence DESC", SQL.blocks_size)
+
+MAX_FILTERED = 50_000
+"""Messages that a page with filters reads."""
+
+_DEFAULT_KINDS = frozenset({"message", "record"})
 
 _ALL_KINDS: tuple[StoredKind, ...] = ("message", "record", "chunk", "deleted")
 
@@ -145,6 +159,33 @@ async def list_blocks(
 ) -> list[MessageBlocks]:
     """Return the same page as `list_messages`, or a longer one of large texts. Raises SessionNotFound."""
     return await _list_page(conn, MessageBlocks, (_NEXT_BLOCKS, _PREVIOUS_BLOCKS), session_id, page)
+
+
+async def list_page(
+    conn: AsyncConnection, session_id: UUID, *, blocks: bool = False, **page: Unpack[MessageFilter]
+) -> tuple[Sequence[StoredMessage | MessageBlocks], dict[str, int]]:
+    """Return a page and its cursors, as in `MessagePage`. With filters, it may be short although others follow.
+
+    `blocks`: without texts, as in `list_blocks`. Raises SessionNotFound.
+    """
+    bounds = None
+    if page.get("role") or page.get("type") or not _DEFAULT_KINDS.issubset(page.get("kinds", _DEFAULT_KINDS)):
+        check_options(page)
+        end = await (await conn.execute(SQL.get_end, [session_id])).fetchone()
+        bounds = bound(page.get("after", 0), page.get("before"), end[0] if end else 0, MAX_FILTERED)
+    rows: Sequence[StoredMessage | MessageBlocks]
+    if blocks:
+        rows = await _list_page(
+            conn, MessageBlocks, (_NEXT_BLOCKS, _PREVIOUS_BLOCKS), session_id, page, bounds
+        )
+    else:
+        queries = (_NEXT_MESSAGES, _PREVIOUS_MESSAGES)
+        rows = await _list_page(conn, StoredMessage, queries, session_id, page, bounds)
+    if may_have_more(rows, page.get("limit", 100)):
+        if page.get("before") is None:
+            return rows, {"nextAfter": rows[-1].sequence}
+        return rows, {"prevBefore": rows[0].sequence}
+    return rows, bounds.cursors() if bounds else {}
 
 
 async def list_next(  # noqa: PLR0913  # one argument per bound
@@ -290,9 +331,12 @@ async def _list_page(
     queries: tuple[str, str],
     session_id: UUID,
     page: MessageFilter,
+    bounds: Bounds | None = None,
 ) -> list[T]:
     check_keywords("list_messages", page, MessageFilter)
     params = {"session_id": session_id, **_to_params(page)}
+    if bounds is not None:
+        params |= {"after": bounds.after, "before": bounds.before}
     backwards = page.get("before") is not None
     rows = await fetch_all(conn, row, queries[backwards], params)
     if not rows:

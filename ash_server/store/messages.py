@@ -52,6 +52,7 @@ from ash_server.store.message_pages import (
     get_message,
     list_blocks,
     list_messages,
+    list_page,
     stream_messages,
     to_message,
 )
@@ -348,6 +349,7 @@ class MessageStore(Resource):
 
     append_prepared = write(append)
     list_messages = read(list_messages)
+    list_page = read(list_page)
     list_blocks = read(list_blocks)
     get_message = read(get_message)
     delete = write(deletion.delete_message)

@@ -4,7 +4,7 @@ Pages are read by sequence in both directions, bounded by number of rows and by 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ash_server.errors import InvalidParameter
 from ash_server.offload import HasContent
@@ -52,6 +52,30 @@ def check_options(page: Mapping[str, Any]) -> dict[str, Any]:
         if name in options and options[name] not in allowed:
             raise InvalidParameter(f"{name} must be {allowed.start} to {allowed.stop - 1}")
     return options
+
+
+class Bounds(NamedTuple):
+    """The rows that a page with filters reads, from a session of any length."""
+
+    after: int
+    before: int
+    next_after: int | None
+    """Where the next page begins if this one is not full; None after the last row."""
+    prev_before: int | None
+
+    def cursors(self) -> dict[str, int]:
+        """Return the cursors of a page that is not full, by their names in the API."""
+        cursors = {"nextAfter": self.next_after, "prevBefore": self.prev_before}
+        return {name: cursor for name, cursor in cursors.items() if cursor is not None}
+
+
+def bound(after: int, before: int | None, last: int, most: int) -> Bounds:
+    """Return bounds of `most` rows of a session with this last sequence, backwards from `before` if it is not None."""
+    if before is None:
+        end = min(after + most, max(last, after))
+        return Bounds(after, end + 1, end if end < last else None, None)
+    start = max(after, min(before, last + 1) - 1 - most)
+    return Bounds(start, before, None, start + 1 if start > after else None)
 
 
 def may_have_more(page: Sequence[HasContent], limit: int, max_bytes: int = MAX_PAGE_BYTES) -> bool:

@@ -9,7 +9,7 @@ import { hitPlace } from "./lib/search-result.js";
 import { errorPlaceholder, placeholder, skeleton } from "./lib/placeholders.js";
 import { loadUsage } from "./lib/session-usage.js";
 import { AnswerUsage } from "./session/answer-usage.js";
-import { findError } from "./session/errors.js";
+import { findError, firstEvent } from "./session/errors.js";
 import { ChangesPanel } from "./session/changes-panel.js";
 import { TurnChanges } from "./session/turn-changes.js";
 import { ConnectionNotice } from "./session/connection-notice.js";
@@ -231,9 +231,8 @@ class SessionPage extends SessionView {
   async findStart(parentId) {
     const { agentId } = this.session;
     if (agentId === undefined) return undefined;
-    const query = { agent: agentId, type: STARTING_TYPES, limit: 1 };
-    const { events } = await getJson(withQuery(`/api/sessions/${parentId}/events`, query));
-    return events.length ? placeUrl(sessionAddress(parentId), placeOf({ event: events[0] })) : undefined;
+    const event = await firstEvent(`/api/sessions/${parentId}`, { agent: agentId, type: STARTING_TYPES });
+    return event && placeUrl(sessionAddress(parentId), placeOf({ event }));
   }
 
   /**
@@ -260,8 +259,8 @@ class SessionPage extends SessionView {
   /** Go to the first record that was not recognised, loading it if needed. */
   async goToUnrecognised() {
     if (this.visitUnrecognised()) return;
-    const { events } = await getJson(withQuery(`${this.api}/events`, { type: "raw", limit: 1 }));
-    if (events.length) await this.go(placeOf({ event: events[0] }), { isNew: true });
+    const event = await firstEvent(this.api, { type: "raw" });
+    if (event) await this.go(placeOf({ event }), { isNew: true });
   }
 
   /** The header shows the number of errors before the events are loaded, so wait for them. */

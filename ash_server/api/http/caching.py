@@ -24,7 +24,12 @@ from ash_shared.parsing.parse import PARSER_VERSION
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def tag_of_messages(scope: Scope, rows: Iterable[StoredMessage | MessageBlocks], accept: str) -> str:
+def tag_of_messages(
+    scope: Scope,
+    rows: Iterable[StoredMessage | MessageBlocks],
+    accept: str,
+    cursors: Mapping[str, int] | None = None,
+) -> str:
     """Return the tag of messages.
 
     A text never changes. A deleted message leaves the page, `ash reindex` may change role and kind, and the messages of
@@ -33,7 +38,7 @@ def tag_of_messages(scope: Scope, rows: Iterable[StoredMessage | MessageBlocks],
     facts = [(row.sequence, row.role, row.kind, row.source, row.created_at) for row in rows]
     query = scope["query_string"].decode("latin-1")
     request = (scope["path"], query, accept, is_redacted(scope), PARSER_VERSION, _version())
-    return f'W/"{blake2b(_encode((request, facts)), digest_size=16).hexdigest()}"'
+    return f'W/"{blake2b(_encode((request, facts, cursors or {})), digest_size=16).hexdigest()}"'
 
 
 def cache_headers(scope: Scope, tag: str) -> dict[str, str]:

@@ -1,7 +1,6 @@
 """List and append the events of a session."""
 
 import asyncio
-from collections.abc import Sequence
 from functools import partial
 from itertools import islice
 from typing import Annotated, Any, NamedTuple
@@ -46,8 +45,7 @@ from ash_server.errors import (
 from ash_server.offload import offload_each
 from ash_server.settings import Settings
 from ash_server.store.conversation.redacted_rows import hide_event_chunks
-from ash_server.store.log.events import EventFilter, StoredEvent, page_json, parse_cursor, parse_types
-from ash_server.store.pagination import may_have_more
+from ash_server.store.log.events import EventFilter, page_json, parse_cursor, parse_types
 from ash_server.store.prepare import prepare_event
 from ash_server.store.text import ONE_LINE
 from ash_shared.eventlog import Event
@@ -183,6 +181,9 @@ class EventController(Controller):
         `message` returns the page around the first event of a stored message. Message sequences, unlike event
         sequences, do not change when events are rebuilt.
 
+        With `type` or `agent`, a page reads a limited number of events: it may be short, or empty, although it has a
+        cursor.
+
         Sequences have no gaps. When a newer version of Ash rebuilds a session, the log starts with a `reset`:
         discard all events received earlier.
         """
@@ -196,11 +197,12 @@ class EventController(Controller):
             types=None if type is None else parse_types(type),
             agent=compared(request.scope, agent),
         )
-        is_centered = _check_cursors(page)
-        rows = await reader(lambda store: store.events.get_stored_events(session_id, **page), session_id)
+        _check_cursors(page)
+        rows, cursors = await reader(
+            lambda store: store.events.get_stored_page(session_id, **page), session_id
+        )
         if is_redacted(request.scope):
             rows = await asyncio.to_thread(hide_event_chunks, rows)
-        cursors = _page_cursors(rows, limit, is_backward=before is not None, is_centered=is_centered)
         return Response[Any](page_json(rows, cursors), media_type=JSON)
 
     @post(
@@ -282,8 +284,8 @@ def _parse_event(settings: Settings, raw: _RawEvent) -> Event:
     return prepare_event(event, raw.position, raw.path)
 
 
-def _check_cursors(page: EventFilter) -> bool:
-    """Return True if the page is centered. Raises InvalidParameter if it has other cursors as well."""
+def _check_cursors(page: EventFilter) -> None:
+    """Raises InvalidParameter if a page around an event has other cursors as well."""
     centers = [name for name in ("at", "message") if page.get(name) is not None]
     has_bounds = page.get("after") != 0 or page.get("before") is not None
     if len(centers) > 1 or (centers and has_bounds):
@@ -292,18 +294,3 @@ def _check_cursors(page: EventFilter) -> bool:
             "Use 'at' or 'message' alone, or 'after' or 'before'.",
             errors=[{"path": name, "message": message} for name in centers],
         )
-    return bool(centers)
-
-
-def _page_cursors(
-    rows: Sequence[StoredEvent], limit: int, *, is_backward: bool, is_centered: bool
-) -> dict[str, int]:
-    """Return the cursors of the pages before and after this one."""
-    has_more = may_have_more(rows, limit)
-    has_earlier = has_more if is_backward else is_centered and bool(rows) and rows[0].sequence > 1
-    cursors: dict[str, int] = {}
-    if has_more and not is_backward:
-        cursors["nextAfter"] = rows[-1].sequence
-    if has_earlier:
-        cursors["prevBefore"] = rows[0].sequence
-    return cursors

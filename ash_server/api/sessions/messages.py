@@ -58,7 +58,6 @@ from ash_server.settings import Settings
 from ash_server.store.conversation.redacted_rows import hide_chunk, hide_chunk_of_page
 from ash_server.store.log.events import Appended
 from ash_server.store.message_pages import MessageBlocks, MessageFilter, StoredMessage
-from ash_server.store.pagination import may_have_more
 from ash_server.store.prepare import MessageId, NewMessage
 from ash_server.store.session_facts import to_milliseconds
 from ash_server.store.text import check_text
@@ -311,26 +310,24 @@ class MessageController(Controller):
 
         Messages are sorted by ascending sequence. To page forwards, start with `after=0` and continue with
         `nextAfter`; to poll for new messages, pass the last sequence received. To page backwards, start with
-        `before` set to the largest number and continue with `prevBefore`. Sequences have gaps only where
+        `before` set to the largest number and continue with `prevBefore`. With filters, a page reads a limited
+        number of messages: it may be short, or empty, although it has a cursor. Sequences have gaps only where
         filters omit messages. A deleted message has the kind `deleted`, and neither text nor blocks.
         """
         kinds: Any = kind.split(",")
         page = MessageFilter(after=after, before=before, limit=limit, kinds=kinds, role=role, type=type)
-        rows: Sequence[StoredMessage | MessageBlocks]
-        if parsed and not content:
-            rows = await reader(lambda store: store.messages.list_blocks(session_id, **page), session_id)
-        else:
-            rows = await reader(lambda store: store.messages.list_messages(session_id, **page), session_id)
-        tag = tag_of_messages(request.scope, rows, JSON)
+        rows, cursors = await reader(
+            lambda store: store.messages.list_page(session_id, blocks=parsed and not content, **page),
+            session_id,
+        )
+        tag = tag_of_messages(request.scope, rows, JSON, cursors)
         headers = cache_headers(request.scope, tag)
         if has_current(request, tag):
             return not_modified(headers, JSON)
         to_wire = partial(_to_wire, str(session_id), parsed=parsed, content=content)
         if is_redacted(request.scope):
             rows = await asyncio.to_thread(lambda page: list(map(hide_chunk_of_page, page)), rows)
-        return _json_response(
-            {"messages": await offload_each(to_wire, rows)} | _cursors(rows, limit, before), headers
-        )
+        return _json_response({"messages": await offload_each(to_wire, rows)} | cursors, headers)
 
     @get(
         "/{sequence:int}",
@@ -500,13 +497,6 @@ def _to_entry(stored: Appended) -> dict[str, Any]:
     """Return an `AppendedMessage` or a `PostedEvent` as a dict, which is faster than these classes."""
     entry = {"id": stored.id, "sequence": stored.sequence, "created": stored.created}
     return {**entry, "deleted": True} if stored.deleted else entry
-
-
-def _cursors(rows: Sequence[StoredMessage | MessageBlocks], limit: int, before: int | None) -> dict[str, int]:
-    """Return the cursor of the next page in the direction of the request, if there may be one."""
-    if not may_have_more(rows, limit):
-        return {}
-    return {"nextAfter": rows[-1].sequence} if before is None else {"prevBefore": rows[0].sequence}
 
 
 _EncodableMessage: Any = defstruct(

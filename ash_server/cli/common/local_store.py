@@ -3,7 +3,7 @@
 import time
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 from uuid import UUID
 
 from ash_client.requests import (
@@ -24,8 +24,7 @@ from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_server.store.drift import DriftReport
 from ash_server.store.log.events import page_json, parse_types
-from ash_server.store.message_pages import to_message
-from ash_server.store.pagination import may_have_more
+from ash_server.store.message_pages import StoredMessage, to_message
 from ash_server.store.usage.reports import default_prices
 from ash_server.transfer.exporting.jsonl import FORMATS
 from ash_server.transfer.findings import list_findings
@@ -88,10 +87,10 @@ class LocalStore:
         parsed = filters.pop("parsed", True)
         if "kind" in filters:
             filters["kinds"] = filters.pop("kind").split(",")
-        rows = await self.store.messages.list_messages(session, **filters)
-        more = rows[-1].sequence if may_have_more(rows, query.get("limit", 100)) else None
+        rows, cursors = await self.store.messages.list_page(session, **filters)
+        messages = [to_message(session, row, parsed=parsed) for row in cast(list[StoredMessage], rows)]
         return MessagePage(
-            messages=[to_message(session, row, parsed=parsed) for row in rows], next_after=more
+            messages=messages, next_after=cursors.get("nextAfter"), prev_before=cursors.get("prevBefore")
         )
 
     async def get_facts(self, session: UUID) -> SessionFacts:
@@ -114,9 +113,7 @@ class LocalStore:
         filters: Any = dict(query)
         types = filters.pop("type", None)
         filters["types"] = None if types is None else parse_types(types)
-        rows = await self.store.events.get_stored_events(session, **filters)
-        has_more = may_have_more(rows, query.get("limit", 100))
-        return page_json(rows, {"nextAfter": rows[-1].sequence} if has_more else {})
+        return page_json(*await self.store.events.get_stored_page(session, **filters))
 
     async def search(self, q: str, **query: Unpack[SearchQuery]) -> SearchPage:
         """Index all pending events first, without a time limit, so that the search covers everything stored."""

@@ -88,6 +88,18 @@ class EventStore(Resource):
             page: EventFilter = {**filters, "after": after}
             return await events.get_events(conn, session_id, **page)
 
+    async def get_stored_page(
+        self, session_id: UUID, **filters: Unpack[EventFilter]
+    ) -> tuple[list[StoredEvent], dict[str, int]]:
+        """Return a page of stored JSON and its cursors, as in `EventPage`.
+
+        With filters, a page reads a limited number of events, so it may be short although others follow.
+        """
+        async with self._connections.connection() as conn:
+            after = await events.resolve_cursor(conn, session_id, filters.get("after", 0))
+            page: EventFilter = {**filters, "after": after}
+            return await events.get_event_page(conn, session_id, **page)
+
     async def subscribe(
         self, session_id: UUID, after: int | str = 0, *, collapse: bool = False
     ) -> AsyncGenerator[ChatEvent, None]:

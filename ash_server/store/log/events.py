@@ -43,7 +43,14 @@ from ash_server.store.log.writer import (
     with_normalizer,
     write_events,
 )
-from ash_server.store.pagination import END, MAX_PAGE_BYTES, bounded_query, check_options
+from ash_server.store.pagination import (
+    END,
+    MAX_PAGE_BYTES,
+    bound,
+    bounded_query,
+    check_options,
+    may_have_more,
+)
 from ash_server.store.session_rows import get_session
 from ash_server.store.statements import statements
 from ash_server.store.text import check_text
@@ -53,6 +60,9 @@ from ash_shared.model.events import EVENT_TYPES
 from ash_shared.model.keywords import check_keywords
 
 _FETCH_SIZE, _FETCH_BYTES = 500, 1024 * 1024
+
+MAX_FILTERED, MAX_MATCHED = 100_000, 5_000
+"""Events that a page with types reads, and one of an agent, which reads their JSON."""
 
 _SEQUENCE = re.compile("[0-9]{1,16}")
 
@@ -176,6 +186,45 @@ async def get_events(
     if not rows:
         await get_session(conn, session_id)
     return rows
+
+
+async def get_event_page(
+    conn: AsyncConnection, session_id: UUID, **page: Unpack[EventFilter]
+) -> tuple[list[StoredEvent], dict[str, int]]:
+    """Return a page and its cursors, as in `EventPage`. With filters, it may be short although others follow.
+
+    Raises SessionNotFound.
+    """
+    limit = page.get("limit", 100)
+    is_backward = page.get("before") is not None
+    is_centered = page.get("at") is not None or page.get("message") is not None
+    types, agent = page.get("types"), page.get("agent")
+    if is_centered or not (types or agent):
+        rows = await get_events(conn, session_id, **page)
+        return rows, _cursors(rows, limit, is_backward=is_backward, is_centered=is_centered)
+    params = _to_params(session_id, page)
+    last = await check_cursor(conn, session_id, 0)
+    most = MAX_FILTERED if types else MAX_MATCHED
+    bounds = bound(params["after"], page.get("before"), last, most)
+    params |= {"after": bounds.after, "before": bounds.before}
+    if is_backward:
+        rows = (await _fetch_events(conn, _PREVIOUS_EVENTS, params))[::-1]
+    else:
+        rows = await _fetch_events(conn, _NEXT_EVENTS, params)
+    return rows, _cursors(rows, limit, is_backward=is_backward, is_centered=False) or bounds.cursors()
+
+
+def _cursors(
+    rows: Sequence[StoredEvent], limit: int, *, is_backward: bool, is_centered: bool
+) -> dict[str, int]:
+    has_more = may_have_more(rows, limit)
+    has_earlier = has_more if is_backward else is_centered and bool(rows) and rows[0].sequence > 1
+    cursors: dict[str, int] = {}
+    if has_more and not is_backward:
+        cursors["nextAfter"] = rows[-1].sequence
+    if has_earlier:
+        cursors["prevBefore"] = rows[0].sequence
+    return cursors
 
 
 async def get_events_since(

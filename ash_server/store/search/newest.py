@@ -68,7 +68,7 @@ class WindowMatch(IndexedMatch):
 
 
 @dataclass(slots=True)
-class Match(IndexedMatch):
+class FoundMatch(IndexedMatch):
     """A result of a search."""
 
     matches: int
@@ -81,7 +81,7 @@ class Match(IndexedMatch):
     """True if the session may have more matches."""
 
 
-class Place(NamedTuple):
+class ResultKey(NamedTuple):
     """A place in the order of results."""
 
     at: datetime | str
@@ -90,8 +90,8 @@ class Place(NamedTuple):
 
 
 class NewestMatches(NamedTuple):
-    matches: list[Match]
-    end: Place | None
+    matches: list[FoundMatch]
+    end: ResultKey | None
     """Where the rows that were read end; None after the last ones."""
 
 
@@ -111,7 +111,7 @@ class _Window(NamedTuple):
     """Consecutive rows in the order of results."""
 
     matches: list[WindowMatch]
-    end: Place | None
+    end: ResultKey | None
     rows: Sql
     """The condition of all of its rows."""
     params: Mapping[str, Any]
@@ -137,7 +137,7 @@ async def list_few(
 
 
 async def find_newest(
-    conn: AsyncConnection, sql: SearchSql, params: Mapping[str, Any], after: Place
+    conn: AsyncConnection, sql: SearchSql, params: Mapping[str, Any], after: ResultKey
 ) -> NewestMatches | None:
     """Return the next matches; None if the words are so rare that all matches can be sorted."""
     read = _read_session if params["session_id"] else _read_all
@@ -152,8 +152,8 @@ async def find_newest(
 
 
 async def _skip_full(
-    conn: AsyncConnection, params: Mapping[str, Any], found: Sequence[WindowMatch], end: Place
-) -> Place:
+    conn: AsyncConnection, params: Mapping[str, Any], found: Sequence[WindowMatch], end: ResultKey
+) -> ResultKey:
     """Return the next place that is not of a session with all of its results: a long one would fill many pages."""
     results = Counter(each.session_id for each in found)
     full = [id for id, count in results.items() if count >= params["per_session"]]
@@ -161,23 +161,23 @@ async def _skip_full(
         return end
     values = {**params, **end._asdict(), "full": full, "rows": _MAX_SKIPPED}
     row = await (await conn.execute(SQL.find_other, values, prepare=False)).fetchone()
-    return Place(row[0], row[1], row[2] + 1) if row else end
+    return ResultKey(row[0], row[1], row[2] + 1) if row else end
 
 
 async def _read_all(
-    conn: AsyncConnection, sql: SearchSql, params: Mapping[str, Any], after: Place, rows: int
+    conn: AsyncConnection, sql: SearchSql, params: Mapping[str, Any], after: ResultKey, rows: int
 ) -> _Window:
     values = {**params, **after._asdict(), "rows": rows}
     bound = await (await conn.execute(SQL.find_bound, values, prepare=False)).fetchone()
-    end = Place(*bound) if bound else None
-    last = end or Place("-infinity", UUID(int=0), 0)
+    end = ResultKey(*bound) if bound else None
+    last = end or ResultKey("-infinity", UUID(int=0), 0)
     bounds = {"last_at": last.at, "last_id": last.id, "last_sequence": last.sequence}
     parts = _Parts(SQL.in_window, SQL.newest_first, SQL.is_newer)
     return await _read(conn, sql, {**values, **bounds}, parts, end)
 
 
 async def _read_session(
-    conn: AsyncConnection, sql: SearchSql, params: Mapping[str, Any], after: Place, rows: int
+    conn: AsyncConnection, sql: SearchSql, params: Mapping[str, Any], after: ResultKey, rows: int
 ) -> _Window:
     row = await (await conn.execute(SQL.bounds_of_log, [params["session_id"]])).fetchone()
     first, last = row or (1, 0)
@@ -197,7 +197,7 @@ class _Parts(NamedTuple):
 
 
 async def _read(
-    conn: AsyncConnection, sql: SearchSql, params: Mapping[str, Any], parts: _Parts, end: Place | None
+    conn: AsyncConnection, sql: SearchSql, params: Mapping[str, Any], parts: _Parts, end: ResultKey | None
 ) -> _Window:
     in_sessions = {"in_sessions": sql.in_sessions} if "{in_sessions}" in parts.window else {}
     window = parts.window.fill(**in_sessions)
@@ -227,7 +227,7 @@ async def _is_rare(conn: AsyncConnection, sql: SearchSql, params: Mapping[str, A
 
 async def _describe(
     conn: AsyncConnection, sql: SearchSql, params: Mapping[str, Any], found: Sequence[WindowMatch]
-) -> list[Match]:
+) -> list[FoundMatch]:
     """Return the matches with the fields of their sessions, and with counts of a limited number of events."""
     shown = found[: params["limit"]]
     ids = list({each.session_id for each in shown})
@@ -248,9 +248,9 @@ async def _describe(
     ]
 
 
-def _to_match(found: WindowMatch, count: int, rows: int, *session: Any) -> Match:
+def _to_match(found: WindowMatch, count: int, rows: int, *session: Any) -> FoundMatch:
     title, external_id, source, metadata, events = session
-    return Match(
+    return FoundMatch(
         found.session_id,
         found.sequence,
         found.weights,

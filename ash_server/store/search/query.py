@@ -38,10 +38,10 @@ from ash_server.store.search.index import (
 from ash_server.store.search.nearest import suggest_queries
 from ash_server.store.search.newest import (
     NO_LIMIT,
+    FoundMatch,
     IndexedMatch,
-    Match,
     NewestMatches,
-    Place,
+    ResultKey,
     SearchSql,
     find_newest,
     list_few,
@@ -171,7 +171,11 @@ async def find(conn: AsyncConnection, q: str, **filters: Unpack[SearchFilter]) -
 
 
 async def _find_matches(
-    conn: AsyncConnection, scope: SearchScope, sessions: Conditions, params: Mapping[str, Any], after: Place
+    conn: AsyncConnection,
+    scope: SearchScope,
+    sessions: Conditions,
+    params: Mapping[str, Any],
+    after: ResultKey,
 ) -> NewestMatches:
     """Return the next matches: of a rare word, or of few sessions, all are sorted and counted."""
     is_limited = bool(sessions.indexed or sessions.further)
@@ -186,7 +190,7 @@ async def _find_matches(
             return newest
     passes = SQL.passes.fill(condition=condition)
     statement = SQL.find.fill(passing=passes, in_sessions=in_sessions)
-    async with conn.cursor(binary=True, row_factory=args_row(Match)) as cursor:
+    async with conn.cursor(binary=True, row_factory=args_row(FoundMatch)) as cursor:
         await cursor.execute(statement, {**params, "ids": ids}, prepare=False)
         return NewestMatches(await cursor.fetchall(), None)
 
@@ -224,8 +228,8 @@ class FoundEvent(NamedTuple):
 
 async def _to_page(
     conn: AsyncConnection,
-    matches: Sequence[Match],
-    end: Place | None,
+    matches: Sequence[FoundMatch],
+    end: ResultKey | None,
     limit: int,
     parsed: ParsedQuery,
     *,
@@ -235,11 +239,11 @@ async def _to_page(
     results = [_to_result(match, hit) for match, hit in zip(matches, hits, strict=False)]
     if 0 < len(results) < len(matches):
         last = matches[len(results) - 1]
-        end = Place(last.at, last.session_id, last.sequence)
+        end = ResultKey(last.at, last.session_id, last.sequence)
     return SearchPage(results=results, nextAfter=None if end is None else _to_cursor(end))
 
 
-def _to_result(match: Match, hit: FoundEvent) -> SearchResult:
+def _to_result(match: FoundMatch, hit: FoundEvent) -> SearchResult:
     return SearchResult(
         session_id=match.session_id,
         title=match.title,
@@ -301,20 +305,20 @@ def _describe(
     return FoundEvent(message_sequence, event.id, event.type, snippet(texts, hits))
 
 
-def _to_cursor(last: Place) -> str:
+def _to_cursor(last: ResultKey) -> str:
     at = last.at if isinstance(last.at, str) else last.at.isoformat()
     return urlsafe_b64encode(f"{at} {last.id} {last.sequence}".encode()).decode()
 
 
-def _read_cursor(cursor: str) -> Place:
+def _read_cursor(cursor: str) -> ResultKey:
     try:
         at, id, sequence = urlsafe_b64decode(cursor).decode().split(" ")
         moment = at if at == _NEWEST.at else datetime.fromisoformat(at).astimezone(UTC).isoformat()
         if not 0 <= int(sequence) <= LAST_SEQUENCE:
             raise ValueError
-        return Place(moment, UUID(id), int(sequence))
+        return ResultKey(moment, UUID(id), int(sequence))
     except (ValueError, OverflowError):
         raise InvalidParameter("after is not the cursor of a search") from None
 
 
-_NEWEST = Place("infinity", UUID(int=2**128 - 1), LAST_SEQUENCE)
+_NEWEST = ResultKey("infinity", UUID(int=2**128 - 1), LAST_SEQUENCE)

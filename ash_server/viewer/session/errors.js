@@ -22,6 +22,22 @@ export async function findError(api, { first, last }, steps) {
   return undefined;
 }
 
+/**
+ * The first event that passes filters, on the first page that is not empty.
+ *
+ * @param {string} api the address of the session
+ * @param {Record<string, unknown>} filters
+ */
+export async function firstEvent(api, filters) {
+  let after = 0;
+  while (after !== undefined) {
+    const page = await getJson(withQuery(`${api}/events`, { ...filters, after, limit: 1 }));
+    if (page.events.length) return page.events[0];
+    after = page.nextAfter;
+  }
+  return undefined;
+}
+
 function isError({ type, payload }) {
   return type === "error" || isFailure(payload.error);
 }
