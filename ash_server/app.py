@@ -70,7 +70,7 @@ from ash_server.live.search_indexer import SearchIndexer
 from ash_server.live.session_feed import SessionFeeds
 from ash_server.live.transcript_check import TranscriptCheck
 from ash_server.prices import PriceFiles
-from ash_server.settings import Settings
+from ash_server.settings import READ_TIMEOUT, Settings
 from ash_server.store import Store
 from ash_server.store.connections.pool import PooledUrl, StatementOptions
 from ash_shared.conversation.cli_result import ExecutionResponse
@@ -181,7 +181,11 @@ def openapi_json() -> str:
 def _open_store(
     app: Litestar, settings: Settings, url: str, *, checks_home: bool
 ) -> AbstractAsyncContextManager[None]:
-    statements = StatementOptions(settings.statement_timeout, settings.prepare_threshold)
+    statements = StatementOptions(
+        settings.statement_timeout,
+        settings.prepare_threshold,
+        settings.statement_timeout or READ_TIMEOUT,
+    )
     read_url = settings.read_url
     if read_url and isinstance(url, PooledUrl):  # it may be the same pooler; a replica sends no notifications
         read_url = PooledUrl(read_url, read_url)

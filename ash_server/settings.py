@@ -10,6 +10,9 @@ from urllib.parse import urlsplit
 
 from ash_server.errors import AshError
 
+READ_TIMEOUT = 30
+"""Seconds that a statement of a request that reads may take, without ASH_STATEMENT_TIMEOUT."""
+
 
 class SettingsError(AshError):
     status, code, title = 500, "invalid_setting", "A setting is invalid."
@@ -52,7 +55,7 @@ class Settings:
     pool_size: int = 10
     """Connections of the server to the database for short operations."""
     statement_timeout: int | None = None
-    """Seconds that a statement of the server may take."""
+    """Seconds that a statement of the server may take. None: `READ_TIMEOUT` for requests that read, else no limit."""
     prepare_threshold: int | Literal["never"] | None = None
     """How often the server runs a statement before PostgreSQL keeps its plan. None means 5, or never with a pooler."""
     prices: Path | None = None

@@ -36,6 +36,7 @@ _WRITER_TIMEOUT = 5
 """Seconds, the same as for a connection of the pool."""
 
 _STATEMENT_ENDED = "A statement took longer than ASH_STATEMENT_TIMEOUT allows, or was cancelled."
+_NARROW = "Narrow the request: a shorter time, one session, fewer filters, or a smaller page."
 _REPEAT = "the request may be repeated with the same ids, and is stored once."
 _LOST_WORKER = (
     "Part of the database, a worker of the cluster, does not answer. Sessions on other workers can be read and "
@@ -76,7 +77,7 @@ class Connections:
 
     def connection(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """Lend a connection for a short operation. Raises DatabaseUnavailable, SchemaMismatch."""
-        return _lend(self.pool, self.tenant)
+        return _lend(self.pool, self.tenant, read_timeout=self.pool.read_timeout)
 
     def changes(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """Lend a connection for a short write. Raises WriteUnconfirmed, DiskFull, and the errors of `connection`."""
@@ -126,7 +127,7 @@ def translate_errors() -> Iterator[None]:
         raise DiskFull from error
     except errors.QueryCanceled as error:
         _log.warning("a statement was cancelled")
-        raise DatabaseUnavailable(_STATEMENT_ENDED) from error
+        raise DatabaseUnavailable(f"{_STATEMENT_ENDED} {_NARROW}") from error
     except OperationalError as error:
         reason, _, _ = str(error).partition("\n")
         _log.warning("the database does not answer: %s: %s", type(error).__name__, reason)
@@ -169,11 +170,17 @@ def _is_of_worker(error: DatabaseError) -> bool:
 
 
 @asynccontextmanager
-async def _lend(pool: Pool, tenant: Tenant, *, writes: bool = False) -> AsyncGenerator[AsyncConnection, None]:
+async def _lend(
+    pool: Pool, tenant: Tenant, *, writes: bool = False, read_timeout: int | None = None
+) -> AsyncGenerator[AsyncConnection, None]:
     with translate_errors():
         async with pool.connection(tenant=tenant) as conn:
-            with _confirm_writes() if writes else nullcontext():
-                yield conn
+            conn.read_timeout = read_timeout
+            try:
+                with _confirm_writes() if writes else nullcontext():
+                    yield conn
+            finally:
+                conn.read_timeout = None
 
 
 class Resource:

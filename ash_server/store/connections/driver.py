@@ -1,5 +1,6 @@
 """Connections that read results in fewer turns of the event loop, and send fewer messages."""
 
+import asyncio
 import os
 import select
 import socket
@@ -37,8 +38,19 @@ class Connection(AsyncConnection):
     lock_timeout: str | None = None
     """The lock timeout as a PostgreSQL setting; None waits without a limit."""
 
+    read_timeout: int | None = None
+    """Seconds to wait for the next result, while the connection is lent for reading. Unlike `statement_timeout`, it
+    takes no statement to change."""
+
     async def wait(self, gen: PQGen[RV], *args: Any, **kwargs: Any) -> RV:
-        return await super().wait(_read_eagerly(gen, self._poller), *args, **kwargs)
+        waiting = super().wait(_read_eagerly(gen, self._poller), *args, **kwargs)
+        if self.read_timeout is None:
+            return await waiting
+        try:
+            async with asyncio.timeout(self.read_timeout):  # psycopg cancels the statement
+                return await waiting
+        except TimeoutError:
+            raise psycopg.errors.QueryCanceled("canceling statement due to statement timeout") from None
 
     @asynccontextmanager
     async def pipeline(self) -> AsyncGenerator[AsyncPipeline, None]:

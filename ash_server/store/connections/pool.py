@@ -64,6 +64,8 @@ class StatementOptions(NamedTuple):
     prepare_threshold: int | Literal["never"] | None = None
     """How often a statement runs before PostgreSQL keeps its plan. None means 5, or never with a pooler, which may not
     know prepared statements."""
+    read_timeout: int | None = None
+    """Seconds that a statement of a short read may take."""
 
     def threshold(self, *, is_pooled: bool) -> int | None:
         """Return the value for psycopg."""
@@ -95,8 +97,16 @@ class PooledUrl(str):
 class Pool(AsyncConnectionPool[TenantConnection]):
     """Lends connections for one tenant each time, so that none keeps the tenant of its last use."""
 
-    def __init__(self, *args: Any, settings: Mapping[str, str], is_restricted: bool, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        settings: Mapping[str, str],
+        is_restricted: bool,
+        read_timeout: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, configure=self._prepare, **kwargs)
+        self.read_timeout = read_timeout
         self._settings = settings
         self._is_restricted = is_restricted
         self._open_connections = WeakSet[TenantConnection]()
@@ -182,6 +192,7 @@ def open_pool(
     return Pool(
         libpq_url(url),
         is_restricted=not as_owner,
+        read_timeout=statements.read_timeout,
         connection_class=SharedConnection if is_pooled else TenantConnection,
         kwargs={
             "autocommit": True,

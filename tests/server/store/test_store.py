@@ -139,6 +139,21 @@ async def test_statement_timeout(database_url: str) -> None:
                 await store.sessions.create()
 
 
+async def test_only_reads_have_a_default_timeout(database_url: str) -> None:
+    statements = StatementOptions(read_timeout=1)
+    async with Store.connect(database_url, None, statements=statements) as store:
+        with psycopg.connect(database_url) as other:
+            other.execute("LOCK TABLE sessions")
+            with pytest.raises(DatabaseUnavailable, match="Narrow the request"):
+                await store.sessions.list_sessions()
+            writing = asyncio.create_task(store.sessions.create())
+            with pytest.raises(DatabaseUnavailable):
+                await store.sessions.list_sessions()
+            assert not writing.done()
+        assert (await writing).id
+        assert await store.sessions.list_sessions()
+
+
 def test_import_is_cheap() -> None:
     """`import ash_server` loads no module, and the store neither the web framework nor the command line."""
     script = """
