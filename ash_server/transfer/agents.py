@@ -272,6 +272,32 @@ AGENTS: tuple[KnownAgent, ...] = (
     _vscode_tasks("roo", "Roo Code", "rooveterinaryinc.roo-cline"),
     _vscode_tasks("kilo_code", "Kilo Code", "kilocode.kilo-code"),
     KnownAgent(
+        "vscode_copilot_chat",
+        "Copilot Chat",
+        "vscode_copilot_chat",
+        _VSCODE_HOMES,
+        ("workspaceStorage", "globalStorage/emptyWindowChatSessions"),
+        re.compile(
+            r"(?:workspaceStorage/[^/]+/chatSessions|globalStorage/emptyWindowChatSessions)/[^/]+\.jsonl?"
+        ),
+    ),
+    KnownAgent(
+        "amp_thread",
+        "Amp",
+        "amp_thread",
+        (Root("amp", "XDG_DATA_HOME", ".local/share"),),
+        ("threads",),
+        re.compile(r"threads/T-[^/]+\.json"),
+    ),
+    KnownAgent(
+        "droid",
+        "Droid",
+        "droid",
+        (Root(".factory"),),
+        ("sessions",),
+        re.compile(r"sessions/(?:[^/]+/)*[^/]+\.jsonl"),
+    ),
+    KnownAgent(
         "devin",
         "Devin",
         "atif",

@@ -176,6 +176,17 @@ _GROK_KEYS = frozenset(
 )
 
 
+def is_droid_line(record: dict[str, Any]) -> bool:
+    """Return True for a line of Droid's stream with a type of Claude's lines: it has a time and no UUID."""
+    session = record.get("session_id", record.get("sessionId"))
+    if not (isinstance(session, str) and isinstance(record.get("timestamp"), str | int)):
+        return False
+    if record.get("type") == "error":
+        return isinstance(record.get("source"), str) and isinstance(record.get("message"), str)
+    is_first = isinstance(record.get("id"), str) and "model" in record and "parentUuid" not in record
+    return record.get("type") == "system" and is_first and "uuid" not in record
+
+
 def is_opencode_message(record: dict[str, Any]) -> bool:
     """Return True for a message of OpenCode's second model, with the same types as Claude's lines."""
     id = record.get("id")

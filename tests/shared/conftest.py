@@ -10,7 +10,14 @@ NEXT_FOLDERS = (
     *("goose_sqlite", "grok_build", "kimi", "qwen_code"),
     *("antigravity_cli", "atif", "claude_code_2_1_2xx", "codex_rollout_0_14x", "copilot_cli"),
     *("opencode_export_2026", "opencode_sqlite", "opencode_v2_events"),
-    *("chatgpt_export", "claude_ai_export", "cline_session", "cline_task"),
+    *(
+        "amp_thread",
+        "vscode_copilot_chat",
+        "chatgpt_export",
+        "claude_ai_export",
+        "cline_session",
+        "cline_task",
+    ),
 )
 """The folders of newer samples with formats that are read."""
 CLAUDE_FAMILY = ("agent_sdk_stream", "anthropic_api", "claude_code_jsonl", "claude_stream_json")

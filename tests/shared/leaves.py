@@ -396,7 +396,45 @@ def _claude_ai(record: dict[str, Any]) -> Any:
     ]
 
 
+def _amp(record: dict[str, Any]) -> Any:
+    return [_item(message["content"]) for message in record["messages"]]
+
+
+def _droid(record: dict[str, Any]) -> Any:
+    if isinstance(record.get("message"), dict):
+        return _item(record["message"]["content"])
+    return (
+        _select(record, "text", "toolName", "parameters", "value", "toolCallId", "finalText", "message")
+        or None
+    )
+
+
+def _vscode(record: dict[str, Any]) -> Any:
+    requests = record.get("requests", record.get("v"))
+    if isinstance(requests, dict):
+        requests = requests.get("requests")
+    if not isinstance(requests, list):
+        return None
+    return [
+        [
+            _item(request.get("message")),
+            [_shown(part) for part in request.get("response", [])],
+            request.get("result"),
+        ]
+        if "response" in request
+        else request
+        for request in requests
+    ]
+
+
+def _shown(part: Any) -> Any:
+    """Return the values of a part of an answer, which is joined with texts beside it."""
+    is_text = "kind" not in part or part["kind"] == "inlineReference"
+    return part.get("inlineReference") if is_text else {key: part[key] for key in part if key != "kind"}
+
+
 _CONTENTS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
+    "amp_thread": _amp,
     "antigravity": _antigravity,
     "atif": _atif,
     "chatgpt_export": _chatgpt,
@@ -407,6 +445,7 @@ _CONTENTS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
     "openai_responses": _responses,
     "codex": _codex,
     "copilot": _copilot,
+    "droid": _droid,
     "gemini_api": _gemini,
     "gemini_interactions": _interactions,
     "gemini_cli": _gemini_cli,
@@ -414,6 +453,7 @@ _CONTENTS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
     "bedrock": _bedrock,
     "vercel": _vercel,
     "goose": _goose,
+    "vscode_copilot_chat": _vscode,
     "grok": _grok,
     "kimi": _kimi,
     "langchain": _langchain,

@@ -134,6 +134,7 @@ def test_nearly_all_blocks_are_typed(corpus_folder: Path, capsys: pytest.Capture
 
 
 SOURCES = {
+    "amp_thread": "amp_thread",
     "antigravity": "antigravity",
     "atif": "atif",
     "bedrock": "bedrock",
@@ -144,6 +145,7 @@ SOURCES = {
     "codex": "codex",
     "copilot": "copilot_cli",
     "cursor": "cursor",
+    "droid": "droid",
     "gemini_api": "gemini",
     "gemini_cli": "gemini_cli",
     "gemini_interactions": "gemini",
@@ -158,6 +160,7 @@ SOURCES = {
     "pydantic_ai": "pydantic_ai",
     "qwen_code": "qwen_code",
     "vercel": "vercel",
+    "vscode_copilot_chat": "vscode_copilot_chat",
 }
 """Provider by prefix of the folder name; all other folders contain Claude's formats."""
 

@@ -15,6 +15,7 @@ from ash_shared.records.fingerprints import (
     body_keys,
     is_cursor_line,
     is_cursor_sdk_message,
+    is_droid_line,
     is_grok_line,
     is_opencode_message,
     is_qwen_line,
@@ -203,6 +204,7 @@ def is_system(record: Record) -> bool:
         or is_cursor_sdk_message(record)
         or is_qwen_line(record)
         or is_grok_line(record)
+        or is_droid_line(record)
     ):
         return False
     has_own_key = not CLAUDE_LINE_KEYS.isdisjoint(record)
@@ -229,7 +231,7 @@ def is_error(record: Record) -> bool:
     """Return True for an error body of the API, or an error that a run prints; Codex prints only a `message`."""
     error = record.get("error")
     is_printed = isinstance(error, str) or (isinstance(record.get("message"), str) and len(record) > 2)
-    return (
+    return not is_droid_line(record) and (
         (is_printed or isinstance(error, dict))
         and not _is_gemini_cli_message(record)
         and record.keys().isdisjoint(_FOREIGN_ERROR_KEYS)
