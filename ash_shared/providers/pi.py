@@ -237,7 +237,8 @@ def _is_message_entry(record: Record) -> bool:
     message = record.get("message")
     if not _is_entry(record) or not isinstance(message, dict):
         return False
-    is_linked = "parentId" in record and not PI_MESSAGE_KEYS.isdisjoint(message)
+    is_of_droid = isinstance(message.get("content"), list) and PI_MESSAGE_KEYS.isdisjoint(message)
+    is_linked = "parentId" in record and not is_of_droid
     is_own = is_linked or (len(record) == len(_V1_MESSAGE) and "timestamp" in message)
     return is_own and text_at(message, "role") in _MESSAGE_READERS
 
