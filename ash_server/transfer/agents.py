@@ -197,6 +197,14 @@ AGENTS: tuple[KnownAgent, ...] = (
         database="sessions.db",
     ),
     KnownAgent(
+        "hermes",
+        "Hermes",
+        "hermes",
+        (Root("", "HERMES_HOME", ".hermes"),),
+        ("sessions",),
+        re.compile(r"sessions/session_[^/]+\.json"),
+    ),
+    KnownAgent(
         "cowork",
         "Claude Cowork",
         "claude",

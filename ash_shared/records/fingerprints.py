@@ -102,6 +102,7 @@ BODY_KEYS = (
         "output",
         "parts",
         "requests",
+        "session_start",
         "stats",
         "type",
         "updated_at",

@@ -139,6 +139,18 @@ def _kimi(session: str) -> LINES:
     ]
 
 
+def _hermes(session: str) -> LINES:
+    return [
+        {
+            "session_id": session,
+            "model": "h1",
+            "platform": "cli",
+            "session_start": "2026-03-02T09:00:00",
+            "messages": [{"role": "user", "content": f"Sort the shelves of {session}"}],
+        }
+    ]
+
+
 _COWORK = "Library/Application Support/Claude/local-agent-mode-sessions/account/space"
 
 _BRAIN = ".gemini/antigravity-cli/brain/antigravity-1"
@@ -153,6 +165,7 @@ TRANSCRIPTS: Mapping[str, tuple[str, LINES]] = {
     "qwen_code": (".qwen/projects/-work-shop/chats/qwen-1.jsonl", _qwen("qwen-1")),
     "grok_build": (".grok/sessions/%2Fwork%2Fshop/grok-1/chat_history.jsonl", _grok("grok-1")),
     "kimi": (".kimi-code/sessions/wd_shop_1/session_1/agents/main/wire.jsonl", _kimi("kimi-1")),
+    "hermes": (".hermes/sessions/session_hermes-1.json", _hermes("hermes-1")),
     "cowork": (f"{_COWORK}/local_1/.claude/projects/-work/cowork-1.jsonl", _claude("cowork-1")),
     "openclaude": (".openclaude/projects/-work-shop/openclaude-1.jsonl", _claude("openclaude-1")),
     "iflow": (".iflow/projects/-work-shop/session-iflow-1.jsonl", _claude("iflow-1")),
@@ -236,6 +249,8 @@ _OTHER_FILES = (
     ".trae/cli/auth.json",
     ".qwen/settings.json",
     ".grok/auth.json",
+    ".hermes/auth.json",
+    ".hermes/sessions/sessions.json",
     ".kimi-code/credentials/kimi.json",
     ".kimi-code/session_index.jsonl",
     ".grok/sessions/%2Fwork%2Fshop/grok-1/updates.jsonl",

@@ -316,6 +316,22 @@ def _goose_part(part: dict[str, Any]) -> Any:
     return [part.get("id"), inner["value"]] if isinstance(inner, dict) and "value" in inner else part
 
 
+def _openclaw(record: dict[str, Any]) -> Any:
+    if record.get("type") != "custom_message":
+        return _pi(record)
+    return {key: value for key, value in record.items() if key not in ("id", "parentId", "timestamp", "type")}
+
+
+def _hermes(record: dict[str, Any]) -> Any:
+    head = {key: value for key, value in record.items() if key != "messages"}
+    return [head, [_hermes_message(message) for message in record["messages"]]]
+
+
+def _hermes_message(message: dict[str, Any]) -> Any:
+    calls = [{**call, "type": None} for call in message.get("tool_calls", ())]
+    return [{key: value for key, value in message.items() if key not in ("role", "tool_calls")}, calls]
+
+
 def _kimi(record: dict[str, Any]) -> Any:
     message: Any = record.get("message")
     if record.get("type") == "context.append_message":
@@ -455,9 +471,11 @@ _CONTENTS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
     "goose": _goose,
     "vscode_copilot_chat": _vscode,
     "grok": _grok,
+    "hermes": _hermes,
     "kimi": _kimi,
     "langchain": _langchain,
     "opencode": _opencode,
+    "openclaw": _openclaw,
     "pi_": _pi,
     "pydantic_ai": _pydantic_ai,
     "qwen": _qwen,

@@ -110,6 +110,7 @@ def test_claude_blocks_are_typed(claude_family: list[Path]) -> None:
 INVENTED = {
     "agent_sdk_stream": 19,  # an SDK's own tests: {"type": "user"}, {"type": "unknown_type"}, future_block_type …
     "goose_sqlite": 1,  # futureContent
+    "openclaw": 1,  # compact
     "cursor_transcript": 1,  # custom_block, invented by a parser's test
 }
 """The number of invented blocks in folders where they exceed the limit."""
@@ -151,10 +152,12 @@ SOURCES = {
     "gemini_interactions": "gemini",
     "goose": "goose",
     "grok_build": "grok_build",
+    "hermes": "hermes",
     "kimi": "kimi",
     "langchain": "langchain",
     "openai_chat": "openai_chat",
     "openai_responses": "openai_responses",
+    "openclaw": "pi",
     "opencode": "opencode",
     "pi_": "pi",
     "pydantic_ai": "pydantic_ai",
@@ -217,6 +220,7 @@ AMBIGUOUS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "pydantic__pydantic-ai__13.jsonl:1": ("openai_chat",),
         "vercel__ai__21.json:1": ("openai_chat",),
     },
+    "openclaw": {"jazzyalex__agent-sessions__002.jsonl:7": NONE},  # an invented type
     "qwen_code": {  # the output of its stream-json is Claude's
         f"generated__qwen-code__009.stream.jsonl:{line}": ("claude",) for line in range(1, 13)
     },

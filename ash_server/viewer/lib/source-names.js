@@ -14,6 +14,7 @@ const NAMES = {
   grok_build: "Grok Build",
   kimi: "Kimi",
   goose: "Goose",
+  hermes: "Hermes",
   openai_chat: "OpenAI Chat",
   openai_responses: "OpenAI Responses",
   bedrock: "Bedrock",

@@ -1,0 +1,210 @@
+"""Hermes: the document of a session, with messages like those of Chat Completions.
+
+Source: files of another project. The document is rewritten at each message, and its messages have no ids.
+"""
+
+from typing import Any
+
+from ash_shared.model.blocks import (
+    Block,
+    bounded,
+    content_parser,
+    parse_content,
+    raw_block,
+    renamed,
+    text_block,
+    translate,
+    translated,
+    with_extra,
+    without,
+)
+from ash_shared.model.message import Identity, RecordHeader
+from ash_shared.records.contract import (
+    Marks,
+    ParsedRecord,
+    Part,
+    Provider,
+    Record,
+    Speaker,
+    WireType,
+    unknown_record,
+)
+from ash_shared.records.documents import DocumentItem, document_parts, document_steps
+from ash_shared.records.fingerprints import body_keys
+from ash_shared.records.json_fields import (
+    first_text,
+    input_at,
+    latest_time,
+    list_or_empty,
+    text_at,
+    to_milliseconds,
+    url_source,
+    value_at,
+)
+from ash_shared.records.steps import Step
+
+
+def _translate_image(part: Record) -> Block:
+    source = url_source(part["image_url"]["url"])
+    block = translated(part, {"type": "image", "source": source}, {"image_url"}, "image_url")
+    return with_extra(block, without(part["image_url"], "url"))
+
+
+parse_block = content_parser({"image_url": _translate_image})
+
+
+def _translate_text(message: Record) -> list[Block]:
+    content = message.get("content")
+    return [] if content in (None, "") else parse_content(content, parse_block)
+
+
+def _translate_prompt(message: Record) -> list[Block]:
+    return _with_rest(_translate_text(message), without(message, "role", "content"))
+
+
+def _with_rest(blocks: list[Block], rest: Block) -> list[Block]:
+    return [with_extra(block, rest) for block in blocks[:1]] + blocks[1:]
+
+
+def _translate_answer(message: Record) -> list[Block]:
+    """Return thinking, text and calls. The thinking may be written twice, under two keys."""
+    name = next((key for key in ("reasoning_content", "reasoning") if text_at(message, key)), None)
+    thinking = [] if name is None else [{"type": "thinking", "thinking": message[name]}]
+    calls = map(_translate_call, list_or_empty(message.get("tool_calls")))
+    rest = without(message, "role", "content", "tool_calls", *([] if name is None else [name]))
+    return _with_rest([*thinking, *_translate_text(message), *calls], rest)
+
+
+def _translate_call(call: Record) -> Block:
+    function = call["function"]
+    arguments, consumed = input_at(function, "arguments")
+    typed = {"type": "tool_use", **renamed(call, id="id"), "name": function["name"], "input": arguments}
+    block = translated(call, typed, {"id", "function"}, "tool_call")
+    return with_extra(block, without(function, "name", *consumed))
+
+
+def _translate_result(message: Record) -> list[Block]:
+    content = message["content"]
+    typed = {
+        "type": "tool_result",
+        "tool_use_id": message["tool_call_id"],
+        "content": content if isinstance(content, str) else parse_content(content, parse_block),
+        **({"is_error": True} if message.get("finish_reason") == "error" else {}),
+    }
+    return [translated(message, typed, {"role", "content", "tool_call_id"}, "tool")]
+
+
+_MESSAGES: Any = {
+    "assistant": ("assistant", _translate_answer),
+    "system": ("system", _translate_prompt),
+    "tool": ("user", _translate_result),
+    "user": ("user", _translate_prompt),
+}
+"""Speaker and translation of a message, by its `role`."""
+
+
+def _message_blocks(message: Any) -> list[Block]:
+    role = text_at(message, "role")
+    if role == "session_meta":
+        return [raw_block("control", message, role)]
+    if role is None or role not in _MESSAGES:
+        return [raw_block("malformed" if role is None else "unknown_type", message, role)]
+    return translate(role, message, _MESSAGES[role][1])
+
+
+def _parse(record: Record) -> ParsedRecord:
+    prompt = text_at(record, "system_prompt")
+    head = without(record, "messages", *([] if prompt is None else ["system_prompt"]))
+    texts = [] if prompt is None else [text_block(prompt)]
+    blocks = [block for message in record["messages"] for block in _message_blocks(message)]
+    return ParsedRecord("message", "user", bounded([raw_block("control", head, "session"), *texts, *blocks]))
+
+
+def _items(record: Record) -> list[DocumentItem]:
+    prompt = text_at(record, "system_prompt")
+    first = [] if prompt is None else [_system_item(prompt)]
+    model = text_at(record, "model")
+    return [*first, *(_item(number, each, model) for number, each in enumerate(record["messages"]))]
+
+
+def _system_item(prompt: str) -> DocumentItem:
+    part = Part(role="system", blocks=[text_block(prompt)], is_undated=True, original=prompt)
+    return DocumentItem("system", prompt, [part])
+
+
+def _item(number: int, message: Any, model: str | None) -> DocumentItem:
+    role = text_at(message, "role") or ""
+    if role not in _MESSAGES:
+        return DocumentItem(str(number), message, [])
+    speaker: Speaker = _MESSAGES[role][0]
+    time = to_milliseconds(value_at(message, "timestamp"))
+    metadata = {"model": model, "stop_reason": text_at(message, "finish_reason")}
+    part = Part(
+        role=speaker,
+        blocks=_message_blocks(message),
+        header=RecordHeader(timestamp=time),
+        is_undated=time is None,
+        original=message,
+        metadata=metadata if speaker == "assistant" else {},
+    )
+    return DocumentItem(str(number), message, [part])
+
+
+def _parts(record: Record, parsed: ParsedRecord) -> list[Part]:
+    return document_parts(_items(record))
+
+
+def _steps(record: Record, parsed: ParsedRecord) -> list[Step]:
+    return document_steps("session", _items(record))
+
+
+def header(record: Record) -> RecordHeader:
+    times = ("last_updated", "session_start")
+    return RecordHeader(
+        timestamp=to_milliseconds(record.get("session_start")),
+        last_timestamp=latest_time(record.get(name) for name in times),
+        session_id=text_at(record, "session_id"),
+        model=text_at(record, "model"),
+        title=text_at(record, "title"),
+        folder=_folder(record),
+    )
+
+
+def _folder(record: Record) -> str | None:
+    return text_at(record, "cwd") or text_at(record, "model_config", "cwd")
+
+
+def identify(record: Record) -> Identity:
+    id = text_at(record, "session_id")
+    return Identity(session=id, project=_folder(record), record=id)
+
+
+_DOCUMENT = WireType(_parse, _parts, _steps)
+_UNKNOWN = WireType(unknown_record)
+
+
+def wire_type(record: Record) -> WireType:
+    return _DOCUMENT if isinstance(record.get("messages"), list) else _UNKNOWN
+
+
+def recognize(record: Record) -> WireType | None:
+    is_own = (
+        isinstance(record.get("messages"), list)
+        and first_text(record, ("session_start",)) is not None
+        and text_at(record, "session_id") is not None
+        and body_keys(record) == _BODY_KEYS
+    )
+    return _DOCUMENT if is_own else None
+
+
+_BODY_KEYS = frozenset({"messages", "session_start"})
+
+PROVIDER = Provider(
+    source="hermes",
+    recognize=recognize,
+    marks=Marks(untyped_keys={"session_start"}, body_keys=_BODY_KEYS),
+    wire_type=wire_type,
+    parse_block=parse_block,
+    header=header,
+    identify=identify,
+)
