@@ -1,4 +1,4 @@
-"""Hermes: the document of a session, with messages like those of Chat Completions.
+"""Hermes: the document of a session, with messages as in Chat Completions.
 
 Source: files of another project. The document is rewritten at each message, and its messages have no ids.
 """

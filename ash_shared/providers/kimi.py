@@ -278,7 +278,7 @@ TYPES: Mapping[str, WireType] = {
 
 
 def _parse_wire_message(record: Record) -> ParsedRecord:
-    """Parse a message in the old form; those of subagents are nested in another one."""
+    """Parse a message in the old form; one of a subagent is nested in another."""
     message = record["message"]
     name = text_at(message, "type") or ""
     if name == "SubagentEvent":
