@@ -8,10 +8,11 @@ with a `reset` event. Posted events are moved to their places in the new log.
 import asyncio
 import pickle
 import tempfile
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 from uuid import UUID, uuid5
 
@@ -140,17 +141,27 @@ class Derivation(Protocol):
     async def derive_until(self, last_message: int, last_event: int) -> None: ...
 
 
-async def derive_unlocked(conn: AsyncConnection, session_id: UUID, derivation: Derivation) -> None:
-    """Read a log except for the last messages and events, if any, that are appended meanwhile."""
+async def read_end(conn: AsyncConnection, session_id: UUID) -> tuple[int, int]:
+    """Return the last message and the last event. Raises SessionNotFound."""
+    place = await read_place(conn, session_id)
+    return place.message_sequence, place.event_sequence
+
+
+async def derive_unlocked(
+    conn: AsyncConnection, derivation: Derivation, find_end: Callable[[], Awaitable[tuple[int, int]]]
+) -> None:
+    """Read a log up to its end, except for the last messages and events, if any, that are appended meanwhile.
+
+    `find_end` returns the last message and the last event to read.
+    """
     done = 0
     for _ in range(_MAX_UNLOCKED):
-        place = await read_place(conn, session_id)
-        end = place.message_sequence + place.event_sequence
-        if end - done <= _MAX_LOCKED:
+        end = await find_end()
+        if sum(end) - done <= _MAX_LOCKED:
             break
         async with conn.transaction():  # of the cursors
-            await derivation.derive_until(place.message_sequence, place.event_sequence)
-        done = end
+            await derivation.derive_until(*end)
+        done = sum(end)
 
 
 async def rebuild_events(conn: AsyncConnection, session_id: UUID) -> Rebuilt:
@@ -158,7 +169,7 @@ async def rebuild_events(conn: AsyncConnection, session_id: UUID) -> Rebuilt:
     for _ in range(MAX_TRIES):
         with closing(NewLog(conn, session_id)) as log:
             place = await read_place(conn, session_id)
-            await derive_unlocked(conn, session_id, log)
+            await derive_unlocked(conn, log, partial(read_end, conn, session_id))
             async with conn.transaction():
                 counters = await lock(conn, session_id)
                 if await is_same_log(conn, session_id, place):
@@ -186,11 +197,11 @@ class StoredInput:
         self._end: int | None = None
         self._posted = (0, "")
 
-    async def announce(self, normalizer: Normalizer) -> None:
+    async def announce(self, normalizer: Normalizer, *, without: int = 0) -> None:
         """Announce the first messages to a normaliser before they are read, as an append does."""
         if self._message:
             return
-        rows = self._stream_rows("first", StoredLine, SQL.list_first_messages, [self._session_id])
+        rows = self._stream_rows("first", StoredLine, SQL.list_first_messages, [self._session_id, without])
         if first := [line async for line in rows]:
             normalizer.expect((line.read() for line in first), first[0].now)
 
@@ -246,7 +257,7 @@ class NewLog:
         session_id: UUID,
         *,
         read: Callable[[StoredLine], Line] = StoredLine.read,
-        without: int | None = None,
+        without: int = 0,
     ) -> None:
         """`without` is the sequence of a message to leave out."""
         self._conn = conn
@@ -289,7 +300,7 @@ class NewLog:
         return Rebuilt(self._messages, written)
 
     async def derive_until(self, last_message: int, last_event: int) -> None:
-        await self._input.announce(self._normalizer)
+        await self._input.announce(self._normalizer, without=self._without)
         async with aclosing(self._input.entries(last_message, last_event)) as entries:
             async for entry in entries:
                 match entry:

@@ -11,7 +11,7 @@ WHERE session_id = %b AND kind <> 'deleted'
 
 -- name: list_first_messages
 -- The messages that are announced to the normaliser.
-{messages} ORDER BY sequence LIMIT {first_lines}
+{messages} AND sequence <> %b ORDER BY sequence LIMIT {first_lines}
 
 -- name: list_underived_events
 -- The columns of `UnderivedEvent` for events of the old log.

@@ -5,6 +5,10 @@ SET kind = 'deleted', content = '', role = 'system', source = 'unknown', block_t
     has_explicit_role = NULL, has_explicit_source = NULL, blocks_start = NULL, blocks_size = NULL
 WHERE session_id = %b AND sequence = %b
 
+-- name: find_last_event
+-- The last event that was stored before the message after this one.
+SELECT sequence FROM events WHERE session_id = %b AND message_sequence <= %b ORDER BY sequence DESC LIMIT 1
+
 -- name: list_events_of_message
 -- The events of a message, and whether the beginning of their JSON is in columns.
 SELECT sequence, event_id IS NOT NULL, {event_json}

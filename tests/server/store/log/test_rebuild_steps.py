@@ -10,6 +10,7 @@ import pytest
 
 from ash_server import Store
 from ash_server.store.log import rebuild
+from ash_server.store.maintenance import deletion
 from ash_shared.model.events import ChatEvent
 from tests.shared.records.claude import line
 
@@ -91,6 +92,33 @@ async def test_appends_do_not_wait(store: Store, during_derivation: Any, name: s
     state = json.dumps(line("assistant", [{"type": "text", "text": "four"}], uuid="u5"))
     for each in (session, other):
         await store.messages.append(each, [state], end=True)
+    assert await log_of(store, session) == await log_of(store, other)
+
+
+async def test_pop_deletes_what_is_last_in_the_end(
+    store: Store, during_derivation: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deletion, "_MAX_POPPED", 1)
+    session, other = await new_session(store, *LINES), await new_session(store, *LINES)
+    during_derivation(lambda: store.messages.append(session, [NEXT]))
+
+    popped = await store.messages.pop(session)
+
+    assert popped is not None
+    assert popped.content == NEXT
+    assert await log_of(store, session) == await log_of(store, other)
+
+
+@pytest.mark.parametrize("unlocked", [0, 1000])
+async def test_pop_after_an_end(store: Store, monkeypatch: pytest.MonkeyPatch, unlocked: int) -> None:
+    """The events of the end depend on the last message."""
+    monkeypatch.setattr(rebuild, "_MAX_LOCKED", unlocked)
+    session, other = await new_session(store, *LINES), await new_session(store, *LINES[:2])
+    for each in (session, other):
+        await store.messages.append(each, [], end=True)
+
+    await store.messages.pop(session)
+
     assert await log_of(store, session) == await log_of(store, other)
 
 
