@@ -110,7 +110,7 @@ class Rebuilt(NamedTuple):
     """Number of events in the new log, including the reset."""
 
 
-class Place(NamedTuple):
+class LogEnd(NamedTuple):
     """The end of a log, and its last event that a rebuild dropped."""
 
     message_sequence: int
@@ -118,15 +118,15 @@ class Place(NamedTuple):
     last_dropped_sequence: int
 
 
-async def read_place(conn: AsyncConnection, session_id: UUID) -> Place:
+async def read_place(conn: AsyncConnection, session_id: UUID) -> LogEnd:
     """Return the end of the log. Raises SessionNotFound."""
     row = await (await conn.execute(SQL.get_place, [session_id])).fetchone()
     if not row:
         raise SessionNotFound
-    return Place(*row)
+    return LogEnd(*row)
 
 
-async def is_same_log(conn: AsyncConnection, session_id: UUID, before: Place) -> bool:
+async def is_same_log(conn: AsyncConnection, session_id: UUID, before: LogEnd) -> bool:
     """True if nothing but appends has changed a log since then. Call it under the lock."""
     place = await read_place(conn, session_id)
     if place.last_dropped_sequence != before.last_dropped_sequence:

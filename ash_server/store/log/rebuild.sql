@@ -21,7 +21,7 @@ FROM events WHERE session_id = %b AND sequence > %b AND sequence <= %b AND origi
 ORDER BY sequence
 
 -- name: get_place
--- The columns of `Place`.
+-- The columns of `LogEnd`.
 SELECT message_sequence, event_sequence, last_dropped_sequence FROM session_counters WHERE session_id = %b
 
 -- name: has_retraction
