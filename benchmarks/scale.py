@@ -58,6 +58,7 @@ class Subject:
         self._store = store
         self._largest = contents.largest
         self._length = contents.largest_messages
+        self._long = contents.long
         self._recent = contents.recent
         self._topics = contents.topics
         self._numbers = count(random.getrandbits(32))
@@ -130,6 +131,24 @@ class Subject:
     async def search_common_in_session(self) -> None:
         await self._store.search.find_in_session(random.choice(self._recent), _COMMON_WORD)
 
+    async def search_few_per_session(self) -> None:
+        await self._store.search.search(_COMMON_WORD, per_session=3)
+
+    async def search_common_in_long(self) -> None:
+        await self._store.search.find_in_session(self._long, _COMMON_WORD)
+
+    async def filter_by_project(self) -> None:
+        await self._store.sessions.list_sessions(limit=_LISTED, project="/nonexistent")
+
+    async def read_images(self) -> None:
+        await self._store.messages.list_page(self._largest, type="image", limit=100)
+
+    async def read_agent(self) -> None:
+        await self._store.events.get_stored_page(self._largest, agent="nobody", limit=100)
+
+    async def read_errors(self) -> None:
+        await self._store.events.get_stored_page(self._largest, types=["retraction"], limit=100)
+
     async def rebuild(self) -> None:
         await self._store.events.rebuild(random.choice(self._recent))
 
@@ -167,6 +186,12 @@ _OPERATIONS = (
     Operation("rebuild of a session of 500", Subject.rebuild, None, 1),
     Operation("changed sessions, for the feed", Subject.list_changed),
     Operation("list of sessions by a text in no title", Subject.filter_sessions, None, 1),
+    Operation("list of sessions of a project without any", Subject.filter_by_project, None, 1),
+    Operation("page of images, none in the largest session", Subject.read_images, None, 1),
+    Operation("page of events of a type, none there", Subject.read_errors, None, 1),
+    Operation("page of events of an agent, none there", Subject.read_agent, None, 1),
+    Operation("search in the second largest session", Subject.search_common_in_long, None, 1),
+    Operation("search of a common word, three per session", Subject.search_few_per_session, None, 1),
     Operation(f"search of a common word ({_COMMON_WORD})", Subject.search_common, None, 1),
 )
 

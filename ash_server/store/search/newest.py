@@ -44,7 +44,7 @@ _RARE = 10
 _MAX_SKIPPED = 300_000
 """Rows of sessions with enough results that are skipped at once."""
 
-_COUNTED_ROWS = 10_000
+_COUNTED_ROWS = 5_000
 """Events that are read to count the matches of all sessions of a page."""
 
 SQL = statements(__file__)

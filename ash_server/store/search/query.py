@@ -75,7 +75,7 @@ CONDITIONS: Mapping[SearchScope, Sql] = {
     "everything": SQL.is_anything,
 }
 
-_READ_CONDITIONS: Mapping[SearchScope, Sql] = {
+READ_CONDITIONS: Mapping[SearchScope, Sql] = {
     "said": SQL.read_said,
     "conversation": SQL.read_conversation,
     "results": SQL.read_results,
@@ -89,7 +89,7 @@ def for_each_scope(statement: Sql) -> dict[SearchScope, Sql]:
     return {scope: statement.fill(condition=condition) for scope, condition in CONDITIONS.items()}
 
 
-_PASSES = {scope: SQL.passes.fill(condition=each) for scope, each in _READ_CONDITIONS.items()}
+_PASSES = {scope: SQL.passes.fill(condition=each) for scope, each in READ_CONDITIONS.items()}
 _READ_MATCHING_EVENTS = SQL.read_matching_events.fill(
     event_json=event_json("entry.session_id"),
     page=bounded_query(SQL.matching_keys, SQL.matching_events, "place", stored_json.SQL.event_json_size),
@@ -183,9 +183,9 @@ async def _find_matches(
     in_sessions = SQL.is_in_any if selected is None else SQL.is_in_sessions.fill(sessions=selected)
     ids, condition = await list_few(conn, selected, params), CONDITIONS[scope]
     if ids is not None:
-        in_sessions, condition = SQL.is_in_some, _READ_CONDITIONS[scope]
+        in_sessions, condition = SQL.is_in_some, READ_CONDITIONS[scope]
     else:
-        sql = SearchSql(condition, _READ_CONDITIONS[scope], _PASSES[scope], in_sessions)
+        sql = SearchSql(condition, READ_CONDITIONS[scope], _PASSES[scope], in_sessions)
         if newest := await find_newest(conn, sql, params, after):
             return newest
     passes = SQL.passes.fill(condition=condition)
