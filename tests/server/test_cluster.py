@@ -32,6 +32,7 @@ from ash_server.store.maintenance.own_prompts import name_by_own_prompt
 from ash_server.store.maintenance.reindex import Reindexed
 from ash_server.store.maintenance.vacuum import vacuum
 from ash_server.store.schema.tables import metadata
+from ash_server.store.search import newest
 from ash_server.store.search.query import SearchScope
 from ash_server.store.transcripts import Copy
 from ash_server.store.usage.groups import GroupKey, UsageFilter, count_sessions_without_facts, read_groups
@@ -417,6 +418,19 @@ async def use_search(store: Store) -> None:
             await store.search.find_in_session(result.session_id, "nowhere", place=place)
     results = (await store.search.find("word OR more OR test", place="everything", per_session=2)).results
     assert len({each.session_id for each in results}) > 1
+    for limits in ({"MAX_EVENTS": 0}, {"MAX_EVENTS": 0, "FIRST_ROWS": 2, "MAX_ROWS": 4, "_RARE": 10**6}):
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in limits.items():
+                patch.setattr(newest, name, value)
+            for filters in (
+                {},
+                {"per_session": 2},
+                {"source": "claude"},
+                {"session_id": results[0].session_id},
+            ):
+                first = await store.search.find("the", **filters, limit=1)
+                await store.search.find("the", **filters, limit=1, after=first.next_after)
+                await store.search.find("nowhere", **filters)
     await store.search.reindex(results[0].session_id)
 
 

@@ -25,6 +25,7 @@ from ash_server.store.lists import session_lists
 from ash_server.store.log.events import SQL
 from ash_server.store.schema.migrations import upgrade
 from ash_server.store.schema.tables import metadata
+from ash_server.store.search import newest
 from ash_server.store.statements import Statements
 from tests.cluster import not_on_cluster, only_on_cluster
 from tests.server.cli.test_cli import Ash, ash  # noqa: F401  # a fixture
@@ -52,8 +53,13 @@ RULES = {
     rf"(?!.*\bJOIN (?:{TABLES}) AS \1\b).*\) AS \1\b",
 }
 
-ONLY_WITHOUT_CITUS = {SQL.post_events, session_lists.SQL.list_folders, session_lists.SQL.list_projects}
-"""Statements that are replaced by others in a distributed database."""
+ONLY_WITHOUT_CITUS = {
+    SQL.post_events,
+    session_lists.SQL.list_folders,
+    session_lists.SQL.list_projects,
+    newest.SQL.find_other,
+}
+"""Statements that a distributed database does without, or that others replace there."""
 
 STAND_INS = """
     CREATE TABLE pg_dist_partition (logicalrelid regclass);
