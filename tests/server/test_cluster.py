@@ -431,6 +431,9 @@ async def use_search(store: Store) -> None:
                 first = await store.search.find("the", **filters, limit=1)
                 await store.search.find("the", **filters, limit=1, after=first.next_after)
                 await store.search.find("nowhere", **filters)
+            for place in get_args(SearchScope):
+                await store.search.find_in_session(results[0].session_id, "the", place=place)
+                await store.search.find_in_session(results[0].session_id, "nowhere", place=place)
     await store.search.reindex(results[0].session_id)
 
 
