@@ -364,7 +364,7 @@ class Fold:
     def _extend(self, draft: Draft, part: Part, origin: _Origin) -> None:
         self._changed.add(draft.number)
         is_new, original = not draft.originals, _original_of(part, origin.parsed)
-        is_repeated = part.is_revision and part.blocks == draft.blocks
+        is_repeated = part.is_revision and part.role is not None and part.blocks == draft.blocks
         is_same = not is_new and (original is draft.originals[-1] or is_repeated)
         self._add_blocks(draft, part, origin)
         draft.metadata.update(_metadata_of(part))
@@ -383,7 +383,7 @@ class Fold:
             self._begin_turn(draft, part)
 
     def _add_blocks(self, draft: Draft, part: Part, origin: _Origin) -> None:
-        if part.is_revision:
+        if part.is_revision and part.role is not None:
             draft.blocks = list(part.blocks)
         elif part.relation == "section":
             draft.put(part)

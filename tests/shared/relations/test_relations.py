@@ -140,6 +140,7 @@ def test_late_usage_completes_the_counts_of_its_answer() -> None:
 
     (message,) = messages_of([line, {"type": "stream_event", "event": delta, "session_id": "s"}])
 
+    assert [block.type for block in message.content] == ["text"]
     assert message.usage is not None
     assert (message.usage.input_tokens, message.usage.output_tokens, message.usage.total_tokens) == (6, 9, 15)
 
