@@ -306,6 +306,15 @@ AGENTS: tuple[KnownAgent, ...] = (
         re.compile(r"sessions/(?:[^/]+/)*[^/]+\.jsonl"),
     ),
     KnownAgent(
+        "openhands",
+        "OpenHands",
+        "openhands",
+        (Root(".openhands"),),
+        ("conversations",),
+        # The events are in a folder beside it, see `documents.folders`.
+        re.compile(r"conversations/[^/]+/base_state\.json"),
+    ),
+    KnownAgent(
         "devin",
         "Devin",
         "atif",

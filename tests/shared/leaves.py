@@ -425,6 +425,17 @@ def _droid(record: dict[str, Any]) -> Any:
     )
 
 
+def _openhands(record: dict[str, Any]) -> Any:
+    message, observation = record.get("llm_message"), record.get("observation")
+    if record.get("kind") == "ActionEvent":
+        return [_item(record.get("thought") or []), _select(record, "tool_name", "tool_call_id", "action")]
+    if record.get("kind") == "SystemPromptEvent":
+        return [_item(record["system_prompt"]), record.get("tools")]
+    if isinstance(observation, dict):
+        return observation
+    return [_item(message["content"])] if isinstance(message, dict) else record.get("detail")
+
+
 def _vscode(record: dict[str, Any]) -> Any:
     requests = record.get("requests", record.get("v"))
     if isinstance(requests, dict):
@@ -476,6 +487,7 @@ _CONTENTS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
     "langchain": _langchain,
     "opencode": _opencode,
     "openclaw": _openclaw,
+    "openhands": _openhands,
     "pi_": _pi,
     "pydantic_ai": _pydantic_ai,
     "qwen": _qwen,

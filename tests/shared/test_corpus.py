@@ -159,6 +159,7 @@ SOURCES = {
     "openai_responses": "openai_responses",
     "openclaw": "pi",
     "opencode": "opencode",
+    "openhands": "openhands",
     "pi_": "pi",
     "pydantic_ai": "pydantic_ai",
     "qwen_code": "qwen_code",

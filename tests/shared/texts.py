@@ -1,5 +1,6 @@
 """The texts of the sample files."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,8 +19,17 @@ def files_of(folder: Path) -> Iterator[tuple[Path, str]]:
     for path in paths_of(folder):
         if path.suffix == ".db":
             yield from ((path, "\n".join(lines)) for _, lines in sessions_of(path))
+        elif path.name.endswith(".bundle.jsonl"):
+            yield path, _documents_of(path.read_text())
         else:
             yield path, path.read_bytes().decode()
+
+
+def _documents_of(bundle: str) -> str:
+    """Return the JSON files of a folder, one per line; each line of the sample is a file with its path."""
+    files = [json.loads(line) for line in bundle.splitlines()]
+    texts = [file["text"] for file in files if file["path"].endswith(".json")]
+    return "\n".join(json.dumps(json.loads(text)) for text in texts)
 
 
 def texts_of(folder: Path) -> Iterator[tuple[str, str]]:

@@ -23,6 +23,7 @@ const NAMES = {
   vercel: "Vercel AI SDK",
   atif: "ATIF",
   amp_thread: "Amp",
+  openhands: "OpenHands",
   droid: "Droid",
   vscode_copilot_chat: "Copilot Chat",
   chatgpt_export: "ChatGPT",

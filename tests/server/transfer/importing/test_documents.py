@@ -16,6 +16,7 @@ from ash_server.transfer.importing.transcript_files import external_id, find_fil
 from tests.shared.providers.test_chat_exports import conversation, node, text
 from tests.shared.providers.test_cline_session import SESSION, answer, document, prompt
 from tests.shared.providers.test_cline_task import said
+from tests.shared.providers.test_openhands import EVENTS, counts, state
 
 
 async def import_all(store: Store, folder: Path) -> list[ImportedFile]:
@@ -102,6 +103,28 @@ def cline_task(folder: Path, *items: Any) -> None:
     (folder / "ui_messages.json").write_text(json.dumps(items))
     history = [{"role": "user", "content": "<task>How many?</task>", "ts": 1}]
     (folder / "api_conversation_history.json").write_text(json.dumps(history))
+
+
+async def test_events_of_openhands_are_one_session(store: Store, tmp_path: Path) -> None:
+    events = tmp_path / "17" / "events"
+    events.mkdir(parents=True)
+    for number, event in enumerate(EVENTS[:3]):
+        (events / f"event-0000{number}-x.json").write_text(json.dumps(event))
+    (tmp_path / "17" / "base_state.json").write_text(json.dumps(state()))
+    [before] = await import_all(store, tmp_path)
+    (events / "event-00003-x.json").write_text(json.dumps(EVENTS[4]))
+    (tmp_path / "17" / "base_state.json").write_text(json.dumps(state(counts("a1"))))
+
+    [after] = await import_all(store, tmp_path)
+
+    assert (after.session_id, before.result.counts, after.result.counts) == (
+        before.session_id,
+        {"new": 4},
+        {"existing": 3, "new": 2},
+    )
+    summary = await store.conversation.read_summary(after.session_id)
+    assert summary.usage is not None
+    assert summary.usage.input_tokens == 20
 
 
 @pytest.mark.parametrize(
