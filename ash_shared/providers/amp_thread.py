@@ -1,7 +1,7 @@
 """Threads of Amp: a JSON document that is rewritten as a whole.
 
-Source: test cases of a reader, and the stream types of `@sourcegraph/amp-sdk`. The blocks are those of Anthropic's API,
-but the result of a tool may be in `run`, with a status.
+Source: test cases of a reader, and the stream types of `@sourcegraph/amp-sdk`. The blocks have the types of Anthropic's
+API, but the result of a tool may be in `run`, with a status.
 """
 
 from collections.abc import Mapping

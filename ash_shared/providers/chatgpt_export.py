@@ -1,6 +1,6 @@
 """Conversations in a data export of ChatGPT: `conversations.json`, a list of documents.
 
-Source: test cases of a reader, and what other readers do; the vendor documents no format. A conversation is a tree of
+Source: test cases of a reader, and other readers; the vendor documents no format. A conversation is a tree of
 messages, because a person can edit a prompt or ask for another answer. The branch that was last shown is the
 conversation, and the messages of other branches are retracted. Calls and results have no ids.
 """
@@ -95,7 +95,7 @@ def _translate_thoughts(content: Block, message: Record) -> list[Block]:
 
 
 def _translate_code(content: Block, message: Record) -> list[Block]:
-    """Translate code: of the model for a tool, or what a tool ran."""
+    """Translate code: of the model for a tool, or of a tool itself."""
     if _role(message) == "tool":
         return _result(content, message)
     text = content["text"]
@@ -112,7 +112,7 @@ def _translate_code(content: Block, message: Record) -> list[Block]:
 
 
 def _result(content: Block, message: Record) -> list[Block]:
-    """Translate what a tool returned. Its own object is the machine-readable form."""
+    """Translate the output of a tool. Its own object is the machine-readable form."""
     aggregate = value_at(message, "metadata", "aggregate_result")
     text = content["text"] if "text" in content else content["result"]
     typed = {
@@ -130,7 +130,7 @@ def _variant(key: str, variant: str) -> Callable[[Block, Record], list[Block]]:
 
 
 def _context(content: Block, message: Record) -> list[Block]:
-    """Translate what the person wrote about itself and about answers, which the client sends in every conversation."""
+    """Translate the instructions of the person, which the client sends in every conversation."""
     names = ("user_profile", "user_instructions", "text")
     texts = [text_block(content[name]) for name in names if isinstance(content.get(name), str)]
     rest = without(content, "content_type", *names)
@@ -246,7 +246,7 @@ def _ordered(record: Record, chain: Mapping[str, None]) -> Iterator[tuple[str, b
 
 
 def _items(record: Record) -> list[DocumentItem]:
-    """Return the messages, and after them what retracts those of other branches."""
+    """Return the messages, and after them the retraction of other branches."""
     chain, items, revoked = _current_chain(record), list[DocumentItem](), list[str]()
     for id, is_current in _ordered(record, chain):
         message = value_at(record["mapping"][id], "message")

@@ -1,7 +1,7 @@
 """Conversations in a data export of Claude.ai: `conversations.json`, a list of documents, or a single one.
 
 Source: samples of a viewer, test cases of a reader, and a schema of exports; the vendor documents no format. The blocks
-are those of Anthropic's API with the times of each. `text` repeats them, and is read only if a message has none. Most
+have the types of Anthropic's API, and times. `text` repeats them, and is read only if a message has none. Most
 exports have no branches; if messages state their parents, the branch that was last shown is the conversation, and the
 messages of other branches are retracted.
 """
@@ -120,7 +120,7 @@ def _parse_conversation(record: Record) -> ParsedRecord:
 
 
 def _items(record: Record) -> list[DocumentItem]:
-    """Return the messages, and after them what retracts those of other branches."""
+    """Return the messages, and after them the retraction of other branches."""
     keys, messages = UniqueKeys(), record["chat_messages"]
     items = [
         DocumentItem(keys.name(text_at(each, "uuid") or "message"), each, [_part(each)]) for each in messages

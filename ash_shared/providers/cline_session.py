@@ -2,7 +2,7 @@
 
 Source: `@cline/core` and `@cline/shared`, and sessions that version 3.0.65 wrote. A session has two documents: one with
 its settings, title and totals, and `ID.messages.json` with its messages, which is rewritten at each step. Blocks are
-those of Anthropic's API, but the parts of a result have no type, and a tool result states the name of its tool.
+as in Anthropic's API, but the parts of a result have no type, and a tool result states the name of its tool.
 """
 
 import re
@@ -66,7 +66,7 @@ _ROLES: Mapping[str, Speaker] = {"assistant": "assistant", "system": "system", "
 # Blocks.
 
 _USER_INPUT = re.compile(r'<user_input mode="(\w+)">(.*)</user_input>\s*', re.DOTALL)
-"""The wrapping of what the person wrote."""
+"""The wrapping of a prompt."""
 
 
 def _translate_file(block: Block) -> Block:
@@ -107,7 +107,7 @@ def parse_block(block: Any) -> Block:
 
 
 def _with_input(block: Block) -> Block:
-    """Return what the person wrote without its wrapping, which stays in `extra`."""
+    """Return a prompt without its wrapping, which stays in `extra`."""
     match = _USER_INPUT.fullmatch(block["text"]) if block["type"] == "text" else None
     if match is None:
         return block

@@ -1,7 +1,7 @@
 """Tasks of Cline, Roo Code and Kilo Code, as their extensions for VS Code store them.
 
 Source: `clineSays` and `clineAsks` in `@roo-code/types`, and test cases of a reader. A task has two documents, each a
-list: `ui_messages.json` with what the person saw, its costs and times, and `api_conversation_history.json` with the
+list: `ui_messages.json` with the shown texts, costs and times, and `api_conversation_history.json` with the
 messages of the API, some with `ts`. Both are rewritten while the task runs. An item of the first has only a time as its
 name, and results name no call.
 """
@@ -183,7 +183,7 @@ _ITEMS: Mapping[str, tuple[Speaker, Translation]] = {
     **{f"{kind}/{name}": ("user", _translate_result) for name in _RESULTS for kind in ("ask", "say")},
     **dict.fromkeys(_CONTROLS, ("assistant", _control)),
 }
-"""The speaker and the translation of an item, by what it says or asks."""
+"""The speaker and the translation of an item, by its type and name."""
 
 
 def _item_blocks(item: Any) -> list[Block]:

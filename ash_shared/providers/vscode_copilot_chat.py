@@ -1,7 +1,7 @@
 """Chats of GitHub Copilot in VS Code: a document, or since 1.10x a log of changes to it.
 
-Source: a captured session and test cases of readers; the vendor documents no format. A request has what the person
-asked and what the client showed as the answer. Once it is complete, `toolCallRounds` has each answer of the model with
+Source: a captured session and test cases of readers; the vendor documents no format. A request has the prompt
+and the answer as the client showed it. Once it is complete, `toolCallRounds` has each answer of the model with
 the real arguments of its calls, and the shown answer repeats their texts. A line of a log with `kind` 0 is a whole
 document, 1 sets a value, 2 appends to a list.
 """
@@ -50,7 +50,7 @@ from ash_shared.records.json_fields import (
 )
 from ash_shared.records.steps import Step
 
-# What the client shows.
+# Shown answers.
 
 
 def _shown_blocks(response: Any) -> list[Block]:
@@ -155,7 +155,7 @@ _CONTROLS = frozenset(
 """Parts of an answer that show changes, progress or buttons."""
 
 
-# What the model wrote.
+# Answers of the model.
 
 
 def _round_blocks(answer: Any) -> list[Block]:
@@ -299,7 +299,7 @@ def _error(request: Record) -> Block | None:
 
 
 def _request_blocks(request: Any) -> list[Block]:
-    """Return all blocks of a request: the rest of it, its prompt, and its answers as written and as shown."""
+    """Return all blocks of a request: its other fields, its prompt, and its answers as written and as shown."""
     parts = [block for part in _request_parts(request) for block in part.blocks]
     if not isinstance(request, dict):
         return parts

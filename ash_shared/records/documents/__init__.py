@@ -15,7 +15,7 @@ from ash_shared.records.steps import RESULT_SECTION, DocumentStart, Part, Step, 
 
 
 class DocumentItem(NamedTuple):
-    """An element of a document: its value, and what it adds to the conversation."""
+    """An element of a document: its value, and its parts of the conversation."""
 
     key: str
     """Unique in the document, and the same in all its versions."""
@@ -52,7 +52,7 @@ def document_parts(items: Iterable[DocumentItem]) -> list[Part]:
 
 
 def document_steps(name: str, items: Iterable[DocumentItem], *, is_over: bool = True) -> list[Step]:
-    """Return the steps of a document: those of changed items are followed. With `is_over`, its last turn has ended."""
+    """Return the steps of a document: only changed items are followed. With `is_over`, its last turn has ended."""
     keyed = [(item.value, [*_event_parts(item)]) for item in items]
     start = DocumentStart(name, [(value, len(steps)) for value, steps in keyed])
     end: list[Step] = [TurnEnd()] if is_over else []

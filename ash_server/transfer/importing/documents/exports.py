@@ -1,4 +1,4 @@
-"""The conversations in an export: one JSON list, of which each element becomes a session.
+"""The conversations in an export, a JSON list: each element becomes a session.
 
 A path below the file stands for one conversation, as in `databases.sessions`: `…/conversations.json/ID`. Its name is
 the provider's id, so that a later export adds to the same sessions, wherever it is.
