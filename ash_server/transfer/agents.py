@@ -197,6 +197,15 @@ AGENTS: tuple[KnownAgent, ...] = (
         database="sessions.db",
     ),
     KnownAgent(
+        "kiro",
+        "Kiro CLI",
+        "kiro",
+        (Root("kiro-cli", "XDG_DATA_HOME", ".local/share"), Root("Library/Application Support/kiro-cli")),
+        (),
+        re.compile(r"data\.sqlite3/[^/]+"),
+        database="data.sqlite3",
+    ),
+    KnownAgent(
         "hermes",
         "Hermes",
         "hermes",

@@ -390,7 +390,7 @@ def _is_state(record: Record) -> bool:
 def _is_event(record: Record) -> bool:
     """Return True for an event with the keys of its type; similar types of other formats have `data`."""
     if record["type"] == "metadata":
-        return isinstance(record.get("protocol_version"), str)
+        return isinstance(record.get("protocol_version"), str) and record.keys().isdisjoint(ENVELOPE_KEYS)
     has_time = is_number(record.get("time")) or is_number(record.get("timestamp"))
     return has_time and "data" not in record and record.keys().isdisjoint(ENVELOPE_KEYS)
 

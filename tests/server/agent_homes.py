@@ -221,6 +221,7 @@ COUNTS = {
     **dict.fromkeys(TRANSCRIPTS, 1),
     **dict.fromkeys(DATABASES, 1),
     "goose": 1,
+    "kiro": 1,
 }
 """The number of transcripts in the home, by the id of the agent."""
 
@@ -267,6 +268,16 @@ def write_agent_home(home: Path) -> Path:
     for id, name in DATABASES.items():
         with creating(home / name) as connection:
             insert_session(connection, f"ses_{id}", f"Sort the shelves of {id}", START)
+    with creating(home / ".local/share/kiro-cli/data.sqlite3") as connection:
+        connection.executescript("DROP TABLE session; DROP TABLE message; DROP TABLE part")
+        connection.execute(
+            "CREATE TABLE conversations_v2 (key TEXT, conversation_id TEXT, value TEXT, created_at INTEGER,"
+            " updated_at INTEGER, PRIMARY KEY (key, conversation_id))"
+        )
+        prompt = {"user": {"content": {"Prompt": {"prompt": "Sort the shelves of kiro"}}}}
+        value = json.dumps({"conversation_id": "k1", "history": [prompt]})
+        times = {"created_at": START, "updated_at": START}
+        insert(connection, "conversations_v2", key="/work", conversation_id="k1", value=value, **times)
     write_goose_database(
         home / ".local/share/goose/sessions/sessions.db", goose_1="Sort the shelves of goose"
     )

@@ -36,6 +36,8 @@ def sessions_of(database: Path) -> Iterator[tuple[Row, list[Line]]]:
             sessions = "1 ORDER BY time_created, id"
             for session in _select(connection, "session", sessions) if "session" in tables else ():
                 yield session, [row_line(table, row) for table, row in _rows_of(connection, session)]
+            for row in _select(connection, "conversations_v2", "1") if "conversations_v2" in tables else ():
+                yield row, [_kiro_line(row)]
             for session in _select(connection, "sessions", "1") if "usage_ledger" in tables else ():
                 yield session, [row_line(table, row) for table, row in _goose_rows(connection, session)]
 
@@ -50,6 +52,11 @@ def _rows_of(connection: sqlite3.Connection, session: Row) -> Iterator[tuple[str
             ("part", row) for row in _select(connection, "part", "message_id = ? ORDER BY id", message["id"])
         )
     yield from (("todo", row) for row in _select(connection, "todo", "session_id = ? ORDER BY position", id))
+
+
+def _kiro_line(row: Row) -> Line:
+    key = [row["key"], row["conversation_id"]]
+    return json.dumps({"table": "conversations_v2", "key": key, "columns": dict(row)}, ensure_ascii=False)
 
 
 def _goose_rows(connection: sqlite3.Connection, session: Row) -> Iterator[tuple[str, Row]]:

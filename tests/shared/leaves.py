@@ -332,6 +332,22 @@ def _hermes_message(message: dict[str, Any]) -> Any:
     return [{key: value for key, value in message.items() if key not in ("role", "tool_calls")}, calls]
 
 
+def _kiro(record: dict[str, Any]) -> Any:
+    """Return the columns and the conversation, without the times and ids of its messages."""
+    columns = record.get("columns", {})
+    document = json.loads(columns["value"]) if columns else record
+    turns = [_kiro_turn(turn) for turn in document["history"]]
+    rest = {key: value for key, value in document.items() if key != "history"}
+    return [{key: value for key, value in columns.items() if key != "value"}, rest, turns]
+
+
+def _kiro_turn(turn: dict[str, Any]) -> Any:
+    user = {key: value for key, value in turn["user"].items() if key != "timestamp"}
+    [answer] = turn["assistant"].values()
+    said = {key: value for key, value in answer.items() if key != "message_id" and value != ""}
+    return [user, said, turn.get("request_metadata")]
+
+
 def _kimi(record: dict[str, Any]) -> Any:
     message: Any = record.get("message")
     if record.get("type") == "context.append_message":
@@ -484,6 +500,7 @@ _CONTENTS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
     "grok": _grok,
     "hermes": _hermes,
     "kimi": _kimi,
+    "kiro": _kiro,
     "langchain": _langchain,
     "opencode": _opencode,
     "openclaw": _openclaw,

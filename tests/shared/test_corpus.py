@@ -154,6 +154,7 @@ SOURCES = {
     "grok_build": "grok_build",
     "hermes": "hermes",
     "kimi": "kimi",
+    "kiro": "kiro",
     "langchain": "langchain",
     "openai_chat": "openai_chat",
     "openai_responses": "openai_responses",

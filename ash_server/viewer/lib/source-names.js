@@ -15,6 +15,7 @@ const NAMES = {
   kimi: "Kimi",
   goose: "Goose",
   hermes: "Hermes",
+  kiro: "Kiro CLI",
   openai_chat: "OpenAI Chat",
   openai_responses: "OpenAI Responses",
   bedrock: "Bedrock",

@@ -202,9 +202,11 @@ def _take(database: Path, folder: Path, access: FileAccess) -> Snapshot:
     with reading(database), closing(connect(copy)) as connection:
         store = store_in(connection)
         if store is None:
-            programs = " and ".join(each.name for each in STORES)
+            programs = ", ".join(each.name for each in STORES)
             raise OSError(
-                EINVAL, f"Ash reads databases of {programs}, and this one is of neither", str(database)
+                EINVAL,
+                f"Ash reads databases of {programs}, and this one is of another program",
+                str(database),
             )
         return Snapshot(copy, store, _read_sessions(connection, store))
 

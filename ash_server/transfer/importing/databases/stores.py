@@ -122,7 +122,23 @@ _GOOSE = SessionStore(
     {"messages": ("id",), "usage_ledger": ("id",)},
 )
 
-STORES = (_OPENCODE, _GOOSE)
+_CONVERSATIONS = "conversations_v2"
+
+
+def _select_kiro(rows: Rows, id: str) -> Iterator[tuple[str, Row]]:
+    yield from ((_CONVERSATIONS, row) for row in rows.select(_CONVERSATIONS, conversation_id=id))
+
+
+_KIRO = SessionStore(
+    "kiro",
+    "Kiro",
+    {_CONVERSATIONS: frozenset({"conversation_id", "value"})},
+    (CountedTable(_CONVERSATIONS, "conversation_id", "value", ("updated_at",)),),
+    _select_kiro,
+    {},
+)
+
+STORES = (_OPENCODE, _GOOSE, _KIRO)
 
 
 def store_in(connection: sqlite3.Connection) -> SessionStore | None:
