@@ -65,7 +65,7 @@ def _translate_texts(record: Record) -> list[Block]:
 
 
 def _without_tags(block: Block) -> Block:
-    """Return what the person typed, with the text that the model received in `extra`."""
+    """Return the text of the person, with the text that the model received in `extra`."""
     match = _QUERY.fullmatch(block["text"]) if block["type"] == "text" else None
     return block if match is None else with_extra({**block, "text": match[1]}, {"text": block["text"]})
 

@@ -76,7 +76,7 @@ def _translate_call(call: Record) -> Block:
 
 
 def _translate_result(id: Any, result: Record, wire_type: str) -> Block:
-    """Translate a result; what is displayed to the person becomes `structured`."""
+    """Translate a result; its form for the person becomes `structured`."""
     content = result.get("output")
     typed = {
         "type": "tool_result",

@@ -44,7 +44,7 @@ def _parse_message(record: Record) -> ParsedRecord:
 
 
 def _translate_message(record: Record) -> list[Block]:
-    """Return the blocks of the parts; what the line states about them goes to `extra` of the first one."""
+    """Return the blocks of the parts; the outcome of a call and the payload go to `extra` of the first one."""
     blocks = _with_outcome(parse_parts(record["message"]["parts"]), record.get("toolCallResult"))
     shown = text_at(record, "systemPayload", "displayText")
     if shown is not None:
