@@ -44,8 +44,8 @@ _RARE = 10
 _MAX_SKIPPED = 300_000
 """Rows of sessions with enough results that are skipped at once."""
 
-_COUNTED_ROWS = 5_000
-"""Events that are read to count the matches of all sessions of a page."""
+_COUNTED_ROWS, _MAX_COUNTED_ROWS = 5_000, 20_000
+"""Events that are read to count the matches of a session, and of all sessions of a page."""
 
 SQL = statements(__file__)
 
@@ -235,7 +235,7 @@ async def _describe(
         return []
     described = await (await conn.execute(SQL.describe_sessions, [ids])).fetchall()
     sessions = {row[0]: row for row in described}
-    rows = _COUNTED_ROWS // len(ids)
+    rows = min(_COUNTED_ROWS, _MAX_COUNTED_ROWS // len(ids))
     statement = SQL.count_matches.fill(passes=sql.passes)
     counted = await conn.execute(statement, {**params, "ids": ids, "rows": rows}, prepare=False)
     counts: dict[UUID, int] = dict(await counted.fetchall())
