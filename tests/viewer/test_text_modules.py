@@ -90,6 +90,8 @@ async def test_long_numbers_are_short(blank: Page) -> None:
     assert await answers(blank, "formatCacheUsage", [[usage]]) == [
         ["1,000 read from the cache", "20 written to the cache"]
     ]
+    hits = [[{"matches": 1}], [{"matches": 1000, "atLeast": True}]]
+    assert await answers(blank, "formatHits", hits) == ["1 hit", "1,000+ hits"]
 
 
 COMMANDS: Mapping[str, bool] = {

@@ -10,14 +10,14 @@ import { isPlain } from "/viewer/lib/plain-text.js";
 import { jsonView, parseJson } from "/viewer/lib/json-view.js";
 import { longText, showLongTexts } from "/viewer/lib/long-text.js";
 import { closedLength, isTooLarge, markdown, reachesAcrossBlocks } from "/viewer/lib/markdown.js";
-import { formatCacheUsage, formatShort } from "/viewer/lib/number-format.js";
+import { formatCacheUsage, formatHits, formatShort } from "/viewer/lib/number-format.js";
 import { chosenName, stripMarkdown, transcriptName } from "/viewer/lib/title-text.js";
 import { BatchSize, inSlices } from "/viewer/lib/time-slices.js";
 import { drawFormulasWith } from "/viewer/lib/markdown/formulas.js";
 import { hostBehind } from "/viewer/lib/web-links.js";
 
 export {
-  chosenName, countChanges, formatCacheUsage, formatShort, hostBehind, isPlain, languageOf, nameHidden, plainOutput, reachesAcrossBlocks,
+  chosenName, countChanges, formatCacheUsage, formatHits, formatShort, hostBehind, isPlain, languageOf, nameHidden, plainOutput, reachesAcrossBlocks,
   stripMarkdown, transcriptName,
 };
 
