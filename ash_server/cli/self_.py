@@ -15,7 +15,8 @@ from psycopg.conninfo import conninfo_to_dict
 import ash_server
 from ash_server.cli.common.options import json_option, local_only
 from ash_server.cli.common.output.terminal import visible
-from ash_server.cli.hooks.outdated import outdated_hooks, outdated_plugins
+from ash_server.cli.hooks.outdated import hooked_agents, outdated_hooks, outdated_plugins
+from ash_server.cli.service.units import manager_here
 from ash_server.prices import PriceFiles, Prices
 from ash_server.settings import Settings
 from ash_server.store.connections.pool import connect_command
@@ -34,8 +35,11 @@ _EXTRAS = {"otel": "opentelemetry.sdk"}
 def command(as_json: bool) -> int:
     """Show the version, the paths and the store, and warn of outdated parts.
 
-    These are a store, hooks or a plugin of another version, and prices older than 90 days. The exit code is then 1. It
-    uses no network. `ash doctor` checks the database.
+    Outdated parts are a store, hooks or a plugin of another version, and prices older than 90 days. The exit code is
+    then 1. It uses no network. `ash doctor` checks the database.
+
+    The store, the hooks and the service remain when Ash is uninstalled; run `ash hooks remove AGENT` and
+    `ash service remove` before.
     """
     settings = Settings.load()
     prices = PriceFiles(settings).load()
@@ -65,6 +69,8 @@ def _facts(settings: Settings, prices: Prices) -> Iterator[tuple[str, str]]:
     yield "home", str(settings.home)
     yield "store", _store(settings)
     yield "schema", _revision(settings) or ""
+    yield "hooks", ", ".join(hooked_agents())
+    yield "service", _service()
     yield "server", os.environ.get("ASH_URL", "")
     yield "prices", prices.revision
 
@@ -95,6 +101,13 @@ def _store(settings: Settings) -> str:
         return f"embedded PostgreSQL in {folder}" if folder.exists() else "none yet"
     place = conninfo_to_dict(settings.database_url)
     return f"PostgreSQL at {place.get('host', 'the default address')}, database {place.get('dbname', 'of the user')}"
+
+
+def _service() -> str:
+    """Return the path of its file; empty if none is installed."""
+    manager = manager_here()
+    path = manager and Path.home() / manager.path
+    return str(path) if path and path.exists() else ""
 
 
 def _revision(settings: Settings) -> str | None:

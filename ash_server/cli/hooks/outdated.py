@@ -1,4 +1,4 @@
-"""Installed hooks and plugins that belong to another version of Ash."""
+"""Installed hooks, and hooks and plugins that belong to another version of Ash."""
 
 import json
 import os
@@ -14,6 +14,17 @@ _PLUGIN = "ash@"
 
 def outdated_hooks() -> Iterator[str]:
     """Yield a sentence for each agent with hooks that do not work as this version installs them."""
+    for name, text, words in _installed():
+        yield from _problems(name, AGENTS[name], text, words)
+
+
+def hooked_agents() -> list[str]:
+    """Return the names of the agents with hooks of Ash."""
+    return [name for name, _, _ in _installed()]
+
+
+def _installed() -> Iterator[tuple[str, str, list[str]]]:
+    """Yield the agents with hooks of Ash, each with its settings and the words of a hook."""
     for name, agent in AGENTS.items():
         try:
             text = agent.path().read_text("utf-8")
@@ -21,7 +32,7 @@ def outdated_hooks() -> Iterator[str]:
         except (OSError, ValueError, SettingsFileInvalid):
             continue  # `ash hooks show` explains
         if words:
-            yield from _problems(name, agent, text, words[0])
+            yield name, text, words[0]
 
 
 def outdated_plugins(version: str) -> Iterator[str]:

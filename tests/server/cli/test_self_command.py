@@ -45,6 +45,18 @@ def test_shows_the_installation(ash: Ash, database_url: str, tmp_path: Path) -> 
     assert shown.code == 0
 
 
+def test_shows_what_remains_after_its_removal(ash: Ash, tmp_path: Path) -> None:
+    before = json.loads(ash("self", "--json").out)
+    ash("hooks", "install", "claude", "--yes")
+    unit = tmp_path / "home/.config/systemd/user/ash-watch.service"
+    unit.parent.mkdir(parents=True)
+    unit.touch()
+    after = json.loads(ash("self", "--json").out)
+
+    assert before.keys() & {"hooks", "service"} == set()
+    assert (after["hooks"], after["service"]) == ("claude", str(unit))
+
+
 def test_reports_an_outdated_schema(ash: Ash, database_url: str) -> None:
     """Commands refuse a store of a newer version, too."""
 
