@@ -27,7 +27,7 @@ from ash_shared.records.contract import (
     control_record,
     unknown_record,
 )
-from ash_shared.records.fingerprints import PI_MESSAGE_KEYS, is_droid_line
+from ash_shared.records.fingerprints import PI_MESSAGE_KEYS, has_tool_blocks, is_droid_line
 from ash_shared.records.json_fields import (
     count_at,
     message_error,
@@ -172,7 +172,8 @@ def _is_message(record: Record) -> bool:
         and text_at(message, "role") in _ROLES
         and isinstance(message.get("content"), list)
     )
-    is_foreign = is_own and ("type" in message or not PI_MESSAGE_KEYS.isdisjoint(message))
+    is_of_pi = "parentId" in record and isinstance(message, dict) and not has_tool_blocks(message)
+    is_foreign = is_own and (is_of_pi or "type" in message or not PI_MESSAGE_KEYS.isdisjoint(message))
     return is_entry and is_own and not is_foreign
 
 

@@ -40,7 +40,7 @@ from ash_shared.records.contract import (
     control_record,
     unknown_record,
 )
-from ash_shared.records.fingerprints import ENVELOPE_KEYS, PI_MESSAGE_KEYS, body_keys
+from ash_shared.records.fingerprints import ENVELOPE_KEYS, PI_MESSAGE_KEYS, body_keys, has_tool_blocks
 from ash_shared.records.inherited import with_continuation
 from ash_shared.records.json_fields import (
     cost_at,
@@ -237,8 +237,7 @@ def _is_message_entry(record: Record) -> bool:
     message = record.get("message")
     if not _is_entry(record) or not isinstance(message, dict):
         return False
-    is_of_droid = isinstance(message.get("content"), list) and PI_MESSAGE_KEYS.isdisjoint(message)
-    is_linked = "parentId" in record and not is_of_droid
+    is_linked = "parentId" in record and not has_tool_blocks(message)
     is_own = is_linked or (len(record) == len(_V1_MESSAGE) and "timestamp" in message)
     return is_own and text_at(message, "role") in _MESSAGE_READERS
 

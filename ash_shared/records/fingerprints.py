@@ -188,6 +188,16 @@ def is_droid_line(record: dict[str, Any]) -> bool:
     return record.get("type") == "system" and is_first and "uuid" not in record
 
 
+def has_tool_blocks(message: dict[str, Any]) -> bool:
+    """Return True for a message with calls or results in the form of Anthropic's API, as Droid writes them. Lines of pi
+    and of its relatives look the same otherwise."""
+    content = message.get("content")
+    blocks = content if isinstance(content, list) else []
+    return any(
+        isinstance(block, dict) and block.get("type") in ("tool_use", "tool_result") for block in blocks
+    )
+
+
 def is_opencode_message(record: dict[str, Any]) -> bool:
     """Return True for a message of OpenCode's second model, with the same types as Claude's lines."""
     id = record.get("id")

@@ -209,6 +209,10 @@ AMBIGUOUS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "BloopAI__vibe-kanban__001.jsonl:4": ("claude",),
         "jnarowski__agentcmd__001.jsonl:9": ("claude",),
     },
+    "droid": {  # messages without calls, which look like pi's
+        **{f"jazzyalex__agent-sessions__001.jsonl:{line}": ("pi",) for line in (2, 3, 6, 7, 8)},
+        "jazzyalex__agent-sessions__003.jsonl:2": ("pi",),
+    },
     "gemini_api_response": {"FirebaseExtended__vertexai-sdk-test-data__31.json:1": NONE},  # {"this": …}
     "gemini_api_stream": {"FirebaseExtended__vertexai-sdk-test-data__19.jsonl:1": NONE},
     "grok_build": {  # items of the Responses API are equal
