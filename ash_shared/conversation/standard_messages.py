@@ -269,7 +269,7 @@ class Fold:
         return self._calls_by_prompt.get(prompt, ())
 
     def _follow_link(self, part: Part, origin: _Origin) -> bool:
-        """Carry out what a part decides about others; False for a part with content."""
+        """Apply the decisions of a part about others; False for a part with content."""
         if part.relation not in RESOLVERS:
             return False
         resolution = resolve(self._links, part, origin.header.uuid, self)

@@ -27,18 +27,18 @@ from ash_shared.eventlog.state import (
 )
 from ash_shared.model.blocks import Block, is_audio, joined_text, with_variant
 from ash_shared.records.steps import ChunkEnd, Part, Relation, Speaker, is_inherited
-from ash_shared.relations import is_in_dialect
+from ash_shared.relations import RESOLVERS, is_in_dialect
 
 
 def emit_part(output: LineOutput, part: Part) -> None:
     """Emit the events of a part, and record its results, usage and costs."""
     if output.sidechain_call and part.parent_call is None:
         part = replace(part, parent_call=output.sidechain_call)
-    if not is_in_dialect(output.state, part):
+    if part.dialect is not None and not is_in_dialect(output.state, part):
         return
     before, special = len(output.events), _SPECIAL_PARTS.get(part.relation)
-    if links.follow(output, part):
-        pass
+    if part.relation in RESOLVERS:
+        links.follow(output, part)
     elif special is not None:
         special(output, part)
     elif part.relation == "turn_end" and output.state.is_interrupted:

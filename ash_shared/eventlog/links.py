@@ -9,7 +9,7 @@ from ash_shared.eventlog.emitter import LineOutput
 from ash_shared.eventlog.state import HeldCopy, State
 from ash_shared.model.event_types import CATALOGUE
 from ash_shared.records.steps import Part
-from ash_shared.relations import RESOLVERS, Resolution, is_reverted, resolve
+from ash_shared.relations import Resolution, is_reverted, resolve
 
 
 class _Surroundings:
@@ -25,10 +25,8 @@ class _Surroundings:
         return (id for id, call in calls if call.prompt == digest and call.state != "answered")
 
 
-def follow(output: LineOutput, part: Part) -> bool:
-    """Emit the events of a part that only changes others; False for a part with content."""
-    if part.relation not in RESOLVERS:
-        return False
+def follow(output: LineOutput, part: Part) -> None:
+    """Emit the events of a part that only changes others."""
     record = part.header_in(output.header).uuid
     resolution = resolve(output.state, part, record, _Surroundings(output.state))
     output.state.forget_oldest()
@@ -41,7 +39,6 @@ def follow(output: LineOutput, part: Part) -> bool:
     if resolution.withdrawn is not None:
         emit_messages.release_copies(output, [resolution.withdrawn], is_withdrawn=True)
     _retract(output, resolution)
-    return True
 
 
 def _retract(output: LineOutput, resolution: Resolution[HeldCopy]) -> None:

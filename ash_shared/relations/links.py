@@ -1,4 +1,4 @@
-"""The links between the parts of a session, and what a part decides about others."""
+"""The links between the parts of a session, and the decisions of a part about others."""
 
 from collections.abc import Iterable, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
@@ -64,7 +64,7 @@ Known = TypeVar("Known", bound=QueuedPrompt, covariant=True)
 
 
 class Surroundings(Protocol[Known]):
-    """What a reader of the session knows about the parts before."""
+    """The knowledge of a reader about the parts before."""
 
     def queued_prompts(self) -> Sequence[Known]: ...
     def calls_with_prompt(self, prompt: str) -> Iterable[str]:
@@ -73,7 +73,7 @@ class Surroundings(Protocol[Known]):
 
 
 class Resolution(NamedTuple, Generic[Entry]):
-    """What a part without content decides about other parts."""
+    """The decisions of a part without content about other parts."""
 
     retracted: tuple[str, ...] = ()
     """The ids of retracted records and messages."""

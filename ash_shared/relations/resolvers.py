@@ -13,7 +13,7 @@ _NOTHING: Resolution[Any] = Resolution()
 
 
 def resolve(links: Links, part: Part, record: str | None, around: Surroundings[Entry]) -> Resolution[Entry]:
-    """Return what a part with one of these relations decides about others. `record` is the id of its record."""
+    """Return the decisions of a part with one of these relations. `record` is the id of its record."""
     return RESOLVERS[part.relation](links, part, record, around)
 
 

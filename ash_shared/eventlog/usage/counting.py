@@ -118,7 +118,8 @@ def count_part(output: LineOutput, part: Part) -> None:
     """Count the usage and the cost of an answer; an answer that is written again is counted once."""
     state, turn = output.state, output.state.turn
     is_new = part.usage is not None and accept_usage(state, part) and state.own_ordinal is None
-    state.forget_oldest()
+    if part.role is None:
+        state.forget_oldest()
     usage = part.usage if is_new else None
     if turn is None or (usage is None and part.cost is None):
         return
