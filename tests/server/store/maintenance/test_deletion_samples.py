@@ -47,7 +47,7 @@ async def tables(database_url: str) -> AsyncIterator[AsyncConnection]:
 
 async def stored(store: Store, tables: AsyncConnection, session: UUID) -> dict[str, Any]:
     await index(store)
-    rows = {"events": content_of(await stored_log(store, session))}
+    rows: dict[str, Any] = {"events": content_of(await stored_log(store, session))}
     for name, query in TABLES.items():
         key = "id" if name == "session" else "session_id"
         cursor = await tables.execute(f"{query} WHERE {key} = %s", [session])  # constants
