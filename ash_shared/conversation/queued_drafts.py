@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from ash_shared.conversation.drafts import Draft
-from ash_shared.records.prompt_queue import MAX_REMOVED_TEXTS, Phase, PromptQueue, begins_turn, is_abandoned
 from ash_shared.records.steps import Part
+from ash_shared.relations.prompt_queue import MAX_REMOVED_TEXTS, Phase, PromptQueue, begins_turn, is_abandoned
 
 MAX_QUEUED = 50
 """Queued prompts that are remembered; older ones are never matched with the message that sends them."""

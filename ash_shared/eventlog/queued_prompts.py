@@ -3,8 +3,8 @@
 from ash_shared.eventlog import emit_messages
 from ash_shared.eventlog.emitter import LineOutput
 from ash_shared.eventlog.state import HeldCopy, State
-from ash_shared.records.prompt_queue import begins_turn, is_abandoned
 from ash_shared.records.steps import Part
+from ash_shared.relations.prompt_queue import begins_turn, is_abandoned
 
 
 def is_sent(output: LineOutput, part: Part, text: str) -> bool:

@@ -41,10 +41,10 @@ from ash_shared.model.usage.answers import Cause
 from ash_shared.model.usage.costs import MessageCosts
 from ash_shared.records.digests import evict_oldest as evict_oldest
 from ash_shared.records.inherited import InheritedRecords
-from ash_shared.records.prompt_queue import Phase, PromptQueue
 from ash_shared.records.repeated_blocks import BlockForm
 from ash_shared.records.steps import SlotKind, Speaker
 from ash_shared.relations import Links
+from ash_shared.relations.prompt_queue import Phase, PromptQueue
 
 MAX_OPEN_TEXT = 1000
 """Characters of an open text in the state."""

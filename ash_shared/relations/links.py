@@ -6,8 +6,8 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from ash_shared.records.digests import evict_oldest
-from ash_shared.records.prompt_queue import Entry, PromptQueue, QueuedPrompt
 from ash_shared.records.steps import Part
+from ash_shared.relations.prompt_queue import Entry, PromptQueue, QueuedPrompt
 
 MAX_PROMPTS = 32
 MAX_FIRST_PROMPTS = 4
@@ -60,13 +60,13 @@ class Links(msgspec.Struct, omit_defaults=True):
         evict_oldest(self.recounted_usages, MAX_STATED_USAGES)
 
 
-Known = TypeVar("Known", bound=QueuedPrompt, covariant=True)
+_Prompt = TypeVar("_Prompt", bound=QueuedPrompt, covariant=True)
 
 
-class Surroundings(Protocol[Known]):
+class Surroundings(Protocol[_Prompt]):
     """The knowledge of a reader about the parts before."""
 
-    def queued_prompts(self) -> Sequence[Known]: ...
+    def queued_prompts(self) -> Sequence[_Prompt]: ...
     def calls_with_prompt(self, prompt: str) -> Iterable[str]:
         """Yield the calls without a result that give a subagent this prompt, in order."""
         ...

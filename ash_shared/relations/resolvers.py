@@ -5,9 +5,9 @@ from typing import Any
 
 from ash_shared.model.blocks import joined_text
 from ash_shared.records.digests import text_digest
-from ash_shared.records.prompt_queue import Entry
 from ash_shared.records.steps import Part, Relation
 from ash_shared.relations.links import Links, Resolution, Revert, Surroundings
+from ash_shared.relations.prompt_queue import Entry
 
 _NOTHING: Resolution[Any] = Resolution()
 

@@ -8,6 +8,7 @@ import msgspec
 from psycopg import AsyncConnection
 
 from ash_server.redaction import redact
+from ash_server.store.connections.pool import one_transaction
 from ash_server.store.log.stored_json import event_json
 from ash_server.store.statements import statements
 from ash_shared.eventlog import Normalizer, OpenTurn
@@ -41,9 +42,9 @@ async def read_activities(
 
 async def _last_calls(conn: AsyncConnection, session_ids: Collection[UUID]) -> dict[UUID, list[bytes]]:
     """Return the last calls of each session, as JSON, in one round trip."""
-    async with conn.pipeline():
-        found = {id: await conn.execute(SQL.last_calls, {"session_id": id}) for id in session_ids}
-        return {id: [content for (content,) in await rows.fetchall()] for id, rows in found.items()}
+    async with one_transaction(conn):
+        cursors = {id: await conn.execute(SQL.last_calls, {"session_id": id}) for id in session_ids}
+    return {id: [content for (content,) in await rows.fetchall()] for id, rows in cursors.items()}
 
 
 def _to_activity(turn: OpenTurn | None, calls: Iterable[bytes]) -> SessionActivity:

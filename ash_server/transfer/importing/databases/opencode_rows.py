@@ -28,7 +28,7 @@ from ash_server.transfer.importing.databases.row_lines import (
 )
 from ash_server.transfer.importing.databases.sessions import open_session, reading
 from ash_server.transfer.importing.databases.sqlite_snapshot import columns_of
-from ash_server.transfer.importing.databases.stores import SessionStore
+from ash_server.transfer.importing.databases.stores import SessionDatabase
 from ash_server.transfer.importing.lines import FileLine, batched
 
 SOURCE = "opencode"
@@ -78,7 +78,7 @@ def file_name(path: Path, access: FileAccess = ANY_FILE) -> str:
 class DatabaseRows:
     """Queries of tables that may lack columns, or be absent."""
 
-    def __init__(self, connection: sqlite3.Connection, store: SessionStore) -> None:
+    def __init__(self, connection: sqlite3.Connection, store: SessionDatabase) -> None:
         self._connection = connection
         self._store = store
         self._tables: dict[str, BoundedTable | None] = {}

@@ -28,7 +28,7 @@ from ash_server.transfer.importing.databases.sqlite_snapshot import (
 from ash_server.transfer.importing.databases.stores import (
     STORES,
     CountedTable,
-    SessionStore,
+    SessionDatabase,
     store_in,
 )
 
@@ -48,7 +48,7 @@ class StoredSession(NamedTuple):
 
 class Snapshot(NamedTuple):
     copy: Path
-    store: SessionStore
+    store: SessionDatabase
     sessions: Mapping[str, StoredSession]
     """By id, in order of the ids."""
 
@@ -81,7 +81,7 @@ def source_of(path: Path, access: FileAccess = ANY_FILE) -> str:
 @contextmanager
 def open_session(
     path: Path, access: FileAccess = ANY_FILE
-) -> Iterator[tuple[sqlite3.Connection, SessionStore]]:
+) -> Iterator[tuple[sqlite3.Connection, SessionDatabase]]:
     """Open the snapshot with the session at a path. Raises OSError."""
     with open_snapshot_of(path.parent, access) as snapshot:
         _find(path, snapshot)
@@ -211,7 +211,7 @@ def _take(database: Path, folder: Path, access: FileAccess) -> Snapshot:
         return Snapshot(copy, store, _read_sessions(connection, store))
 
 
-def _read_sessions(connection: sqlite3.Connection, store: SessionStore) -> dict[str, StoredSession]:
+def _read_sessions(connection: sqlite3.Connection, store: SessionDatabase) -> dict[str, StoredSession]:
     sessions: dict[str, StoredSession] = {}
     for number, table in enumerate(store.counted):
         for id, *values in _sum_rows(connection, table):

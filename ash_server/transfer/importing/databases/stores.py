@@ -21,18 +21,18 @@ class CountedTable(NamedTuple):
     """Milliseconds in a unit of the times."""
 
 
-class Row(Protocol):
+class TableRow(Protocol):
     @property
     def values(self) -> Mapping[str, Any]:
         """By column."""
 
 
 class Rows(Protocol):
-    def select(self, table: str, condition: str = "", **values: Any) -> Iterator[Row]:
+    def select(self, table: str, condition: str = "", **values: Any) -> Iterator[TableRow]:
         """Yield the rows with these values, and with the condition in SQL, in order."""
 
 
-class SessionStore(NamedTuple):
+class SessionDatabase(NamedTuple):
     """The database of a program."""
 
     source: str
@@ -41,13 +41,13 @@ class SessionStore(NamedTuple):
     """Tables, with the columns that identify them."""
     counted: tuple[CountedTable, ...]
     """The first one has a row per session."""
-    select: Callable[[Rows, str], Iterator[tuple[str, Row]]]
+    select: Callable[[Rows, str], Iterator[tuple[str, TableRow]]]
     """Return the rows of a session, in order, each with the name of its table."""
     orders: Mapping[str, tuple[str, ...]]
     """Columns that order the rows of a table; the primary key of others."""
 
 
-def _select_opencode(rows: Rows, id: str) -> Iterator[tuple[str, Row]]:
+def _select_opencode(rows: Rows, id: str) -> Iterator[tuple[str, TableRow]]:
     """Yield session, project, each message with its parts, messages of the second model, to-dos."""
     for session in rows.select("session", id=id):
         yield "session", session
@@ -66,7 +66,7 @@ _WITHOUT_MESSAGE = """NOT EXISTS (
 )"""
 
 _OPENCODE_TIMES = ("time_updated", "time_created")
-_OPENCODE = SessionStore(
+_OPENCODE = SessionDatabase(
     "opencode",
     "OpenCode",
     {name: frozenset[str]() for name in ("message", "part", "session")},
@@ -88,7 +88,7 @@ _OPENCODE = SessionStore(
 )
 
 
-def _select_goose(rows: Rows, id: str) -> Iterator[tuple[str, Row]]:
+def _select_goose(rows: Rows, id: str) -> Iterator[tuple[str, TableRow]]:
     """Yield the session, then its messages; the usage of a call follows the messages up to its time."""
     yield from (("sessions", row) for row in rows.select("sessions", id=id))
     calls = rows.select("usage_ledger", session_id=id)
@@ -103,13 +103,13 @@ def _select_goose(rows: Rows, id: str) -> Iterator[tuple[str, Row]]:
     yield from (("usage_ledger", row) for row in calls)
 
 
-def _time_of(row: Row) -> float:
+def _time_of(row: TableRow) -> float:
     time = row.values.get("created_timestamp")
     return time if isinstance(time, int | float) else 0
 
 
 _GOOSE_TIMES = ("created_timestamp",)
-_GOOSE = SessionStore(
+_GOOSE = SessionDatabase(
     "goose",
     "Goose",
     {"messages": frozenset({"content_json", "session_id"}), "sessions": frozenset({"id", "working_dir"})},
@@ -125,11 +125,11 @@ _GOOSE = SessionStore(
 _CONVERSATIONS = "conversations_v2"
 
 
-def _select_kiro(rows: Rows, id: str) -> Iterator[tuple[str, Row]]:
+def _select_kiro(rows: Rows, id: str) -> Iterator[tuple[str, TableRow]]:
     yield from ((_CONVERSATIONS, row) for row in rows.select(_CONVERSATIONS, conversation_id=id))
 
 
-_KIRO = SessionStore(
+_KIRO = SessionDatabase(
     "kiro",
     "Kiro",
     {_CONVERSATIONS: frozenset({"conversation_id", "value"})},
@@ -141,12 +141,12 @@ _KIRO = SessionStore(
 STORES = (_OPENCODE, _GOOSE, _KIRO)
 
 
-def store_in(connection: sqlite3.Connection) -> SessionStore | None:
+def store_in(connection: sqlite3.Connection) -> SessionDatabase | None:
     """Return the store in a database; None for the database of another program."""
     return next((store for store in STORES if _has_tables(connection, store)), None)
 
 
-def _has_tables(connection: sqlite3.Connection, store: SessionStore) -> bool:
+def _has_tables(connection: sqlite3.Connection, store: SessionDatabase) -> bool:
     for table, columns in store.required.items():
         names = {name for name, _ in columns_of(connection, table)}
         if not names or not columns <= names:
