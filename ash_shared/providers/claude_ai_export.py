@@ -178,10 +178,9 @@ _CONVERSATION = WireType(_parse_conversation, _parts, _steps)
 
 def recognize(record: Record) -> WireType | None:
     is_own = isinstance(record.get("chat_messages"), list) and isinstance(record.get("uuid"), str)
-    return _CONVERSATION if is_own and body_keys(record) <= _BODY_KEYS and "role" not in record else None
-
-
-_BODY_KEYS = frozenset({"chat_messages", "updated_at"})
+    return (
+        _CONVERSATION if is_own and body_keys(record) == {"chat_messages"} and "role" not in record else None
+    )
 
 
 def header(record: Record) -> RecordHeader:
@@ -204,7 +203,7 @@ def identify(record: Record) -> Identity:
 PROVIDER = Provider(
     source="claude_ai_export",
     recognize=recognize,
-    marks=Marks(untyped_keys={"chat_messages"}, body_keys=_BODY_KEYS),
+    marks=Marks(untyped_keys={"chat_messages"}, body_keys={"chat_messages"}),
     wire_type=lambda record: _CONVERSATION,
     parse_block=parse_block,
     header=header,

@@ -37,7 +37,7 @@ from ash_shared.records.contract import (
     unknown_record,
 )
 from ash_shared.records.documents import DocumentItem, UniqueKeys, document_parts, document_steps
-from ash_shared.records.fingerprints import ENVELOPE_KEYS, body_keys
+from ash_shared.records.fingerprints import ENVELOPE_KEYS, body_keys, is_cline_document
 from ash_shared.records.json_fields import (
     cost_at,
     count_at,
@@ -327,12 +327,7 @@ def _find_row(record: Record) -> WireType | None:
     keys = body_keys(record)
     if keys == {"messages_path"}:
         return _SESSION if isinstance(record.get("session_id"), str) else None
-    return _MESSAGES if keys == {"messages", "updated_at"} and _has_own_fields(record) else None
-
-
-def _has_own_fields(record: Record) -> bool:
-    fields = (record.get("sessionId"), record.get("agent"))
-    return isinstance(record["messages"], list) and all(isinstance(each, str) for each in fields)
+    return _MESSAGES if keys == {"messages"} and is_cline_document(record) else None
 
 
 def header(record: Record) -> RecordHeader:
@@ -373,7 +368,7 @@ PROVIDER = Provider(
     marks=Marks(
         types={"agent_event", "hook_event", "run_result"},
         untyped_keys={"messages_path", "updated_at"},
-        body_keys={"messages", "messages_path", "updated_at"},
+        body_keys={"messages", "messages_path"},
     ),
     wire_type=wire_type,
     parse_block=parse_block,

@@ -170,7 +170,7 @@ def _is_update(record: Record) -> bool:
 def _is_summary(record: Record) -> bool:
     """Return True for `summary.json`."""
     is_summary = "chat_format_version" in record and isinstance(value_at(record, "info", "id"), str)
-    return is_summary and body_keys(record) <= {"info", "updated_at"}
+    return is_summary and body_keys(record) <= {"info"}
 
 
 def header(record: Record) -> RecordHeader:
@@ -222,9 +222,7 @@ def recognize(record: Record) -> WireType | None:
 PROVIDER = Provider(
     source="grok_build",
     recognize=recognize,
-    marks=Marks(
-        TYPES, untyped_keys={"chat_format_version", "method"}, body_keys={"info", "method", "updated_at"}
-    ),
+    marks=Marks(TYPES, untyped_keys={"chat_format_version", "method"}, body_keys={"info", "method"}),
     wire_type=wire_type,
     parse_block=parse_block,
     header=header,

@@ -105,7 +105,6 @@ BODY_KEYS = (
         "session_start",
         "stats",
         "type",
-        "updated_at",
         "v",
     }
 )
@@ -186,6 +185,12 @@ def is_droid_line(record: dict[str, Any]) -> bool:
         return isinstance(record.get("source"), str) and isinstance(record.get("message"), str)
     is_first = isinstance(record.get("id"), str) and "model" in record and "parentUuid" not in record
     return record.get("type") == "system" and is_first and "uuid" not in record
+
+
+def is_cline_document(record: dict[str, Any]) -> bool:
+    """Return True for the messages of a session of Cline, which have the form of a request to Anthropic's API."""
+    fields = (record.get("sessionId"), record.get("agent"), record.get("updated_at"))
+    return isinstance(record.get("messages"), list) and all(isinstance(each, str) for each in fields)
 
 
 def has_tool_blocks(message: dict[str, Any]) -> bool:

@@ -73,12 +73,14 @@ _KINDS: dict[str, frozenset[str]] = {
         """edit multi_edit edit_file edit_files update_file smart_edit replace str_replace search_replace
         replace_in_file replace_file_content multi_replace_file_content replace_string_in_file editor
         multi_replace_string_in_file str_replace_file insert insert_edit_into_file insert_content apply_patch
-        patch apply_diff file_change notebook_edit edit_notebook edit_notebook_file fast_apply"""
+        patch apply_diff file_change notebook_edit edit_notebook edit_notebook_file fast_apply
+        applied_diff edited_existing_file"""
     ),
     "write": _names(
-        "write write_file write_to_file file_write create create_file save_file create_new_file fs_write"
+        """write write_file write_to_file file_write create create_file save_file create_new_file fs_write
+        new_file_created"""
     ),
-    "delete": _names("delete delete_file delete_path remove_file rm"),
+    "delete": _names("delete delete_file delete_path remove_file rm file_deleted"),
     "move": _names("move move_file move_path rename rename_file mv"),
     "read": _names(
         """read read_file read_files read_many_files view view_file view_image open_file cat notebook_read

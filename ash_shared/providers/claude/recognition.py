@@ -13,6 +13,7 @@ from ash_shared.records.fingerprints import (
     CLAUDE_REQUEST_KEYS,
     PI_MESSAGE_KEYS,
     body_keys,
+    is_cline_document,
     is_cursor_line,
     is_cursor_sdk_message,
     is_droid_line,
@@ -156,7 +157,7 @@ _OWN_BLOCKS = BLOCK_TYPES - {"file", "raw", "text", "thinking"}
 def is_untyped_record(record: Record) -> bool:
     present_keys = body_keys(record)
     if present_keys == {"messages"}:
-        return _is_request(record)
+        return _is_request(record) and not is_cline_document(record)
     return not present_keys and (_is_message(record) or is_token_count(record))
 
 

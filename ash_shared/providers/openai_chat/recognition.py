@@ -16,6 +16,7 @@ from ash_shared.records.fingerprints import (
     CHAT_REQUEST_KEYS,
     CLAUDE_REQUEST_KEYS,
     body_keys,
+    is_cline_document,
 )
 from ash_shared.records.json_fields import is_one_of, value_at
 
@@ -90,7 +91,9 @@ def _is_request(record: Record) -> bool:
     """Return True for a body with a message that only this API has, or else, unless it has keys or parts of Anthropic's
     API, with one of the API's parameters or models."""
     messages = record["messages"]
-    if not isinstance(messages, list) or not messages or isinstance(record.get("type"), str):
+    if not isinstance(messages, list) or not messages:
+        return False
+    if isinstance(record.get("type"), str) or is_cline_document(record):
         return False
     if not all(map(_could_be_message, messages)):
         return False
