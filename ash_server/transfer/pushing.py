@@ -228,9 +228,9 @@ class _FilePush:
         end = file_import.end
         if end is None or self._file.transcript.in_many_files or is_compressed(self._file.path):
             return None
-        digest = _digest(self._file, end.offset)
-        if digest is None:  # replaced by a shorter file meanwhile
-            return None
+        digest, state = _digest(self._file, end.offset), self._file.state
+        if digest is None or state is None or not state.is_current():
+            return None  # the digest may be of a text that replaced the one that was compared
         return Pushed(claim.session_id, claim.message_count + new, end, digest, file_import.is_rewritten)
 
 

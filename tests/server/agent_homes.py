@@ -10,7 +10,7 @@ from tests.server.transcripts import write_home
 from tests.shared.records import codex
 from tests.shared.records.antigravity import prompt, response
 
-LINES = list[dict[str, Any]]
+LINES = list[Any]
 
 
 def _claude(session: str) -> LINES:
@@ -151,7 +151,76 @@ def _hermes(session: str) -> LINES:
     ]
 
 
+def _cline(session: str) -> LINES:
+    content = [{"type": "text", "text": f'<user_input mode="act">Sort the shelves of {session}</user_input>'}]
+    return [
+        {
+            "version": 1,
+            "updated_at": "2026-03-02T09:00:00.000Z",
+            "agent": "lead",
+            "sessionId": session,
+            "messages": [{"id": "m1", "role": "user", "ts": 1772442000000, "content": content}],
+        }
+    ]
+
+
+def _task(id: str) -> LINES:
+    return [[{"ts": 1772442000000, "type": "say", "say": "text", "text": f"Sort the shelves of {id}"}]]
+
+
+def _copilot_chat(session: str) -> LINES:
+    request = {
+        "requestId": "r1",
+        "message": {"text": f"Sort the shelves of {session}"},
+        "response": [],
+        "timestamp": 1772442000000,
+    }
+    return [{"version": 3, "sessionId": session, "creationDate": 1772442000000, "requests": [request]}]
+
+
+def _amp(id: str) -> LINES:
+    content = [{"type": "text", "text": f"Sort the shelves of {id}"}]
+    return [
+        {
+            "v": 1,
+            "id": id,
+            "created": 1772442000000,
+            "messages": [{"role": "user", "content": content}],
+        }
+    ]
+
+
+def _droid(session: str) -> LINES:
+    content = [{"type": "text", "text": f"Sort the shelves of {session}"}]
+    return [
+        {"type": "session_start", "id": session, "cwd": "/work/shop", "version": "0.81.0"},
+        {
+            "type": "message",
+            "id": "m1",
+            "parentId": session,
+            "timestamp": "2026-03-02T09:00:00Z",
+            "message": {"role": "user", "content": content},
+        },
+    ]
+
+
+def _openhands(id: str) -> LINES:
+    return [
+        {
+            "id": id,
+            "agent": {"llm": {"model": "o1"}},
+            "workspace": {"working_dir": "/work/shop"},
+            "persistence_dir": "/work/.openhands",
+            "execution_status": "finished",
+            "stats": {"usage_to_metrics": {}},
+        }
+    ]
+
+
 _COWORK = "Library/Application Support/Claude/local-agent-mode-sessions/account/space"
+
+_TASKS = ".config/Code/User/globalStorage"
+_CHATS = ".config/Code/User/workspaceStorage/1/chatSessions"
 
 _BRAIN = ".gemini/antigravity-cli/brain/antigravity-1"
 
@@ -175,6 +244,14 @@ TRANSCRIPTS: Mapping[str, tuple[str, LINES]] = {
     "prime": (".prime/agent/sessions/prime-1.jsonl", _pi("prime-1")),
     "openclaw": (".openclaw/agents/main/sessions/openclaw-1.jsonl", _pi("openclaw-1")),
     "qclaw": (".qclaw/agents/main/sessions/qclaw-1.jsonl", _pi("qclaw-1")),
+    "cline_session": (".cline/data/sessions/cline-1/cline-1.messages.json", _cline("cline-1")),
+    "cline_task": (f"{_TASKS}/saoudrizwan.claude-dev/tasks/1/ui_messages.json", _task("cline-task-1")),
+    "roo": (f"{_TASKS}/rooveterinaryinc.roo-cline/tasks/1/ui_messages.json", _task("roo-1")),
+    "kilo_code": (f"{_TASKS}/kilocode.kilo-code/tasks/1/ui_messages.json", _task("kilo-code-1")),
+    "vscode_copilot_chat": (f"{_CHATS}/copilot-chat-1.json", _copilot_chat("copilot-chat-1")),
+    "amp_thread": (".local/share/amp/threads/T-amp-1.json", _amp("T-amp-1")),
+    "droid": (".factory/sessions/-work-shop/droid-1.jsonl", _droid("droid-1")),
+    "openhands": (".openhands/conversations/openhands-1/base_state.json", _openhands("openhands-1")),
     "devin": (".local/share/devin/cli/transcripts/devin-1.json", _trajectory("devin-1")),
     "vtcode": (".vtcode/sessions/atif-trajectory-vtcode-1.json", _trajectory("vtcode-1")),
 }
@@ -248,6 +325,11 @@ _OTHER_FILES = (
     ".local/share/devin/cli/credentials.json",
     ".vtcode/sessions/history.json",
     ".trae/cli/auth.json",
+    ".cline/settings.json",
+    ".factory/settings.json",
+    f"{_TASKS}/saoudrizwan.claude-dev/settings/mcp.json",
+    ".config/Code/User/workspaceStorage/1/state.json",
+    ".local/share/amp/secrets.json",
     ".qwen/settings.json",
     ".grok/auth.json",
     ".hermes/auth.json",

@@ -437,6 +437,27 @@ async def test_known_part_is_not_compared_unless_it_has_changed(laptop: Path, se
     assert grown.imported.session_id == first.imported.session_id != edited.imported.session_id
 
 
+async def test_text_that_replaces_the_pushed_one_is_compared(
+    laptop: Path, server: str, ash: AshClient
+) -> None:
+    before = [said(1, "Open the shop."), said(2, "Close it.")]
+    after = [before[0], said(3, "Sell the shelves."), said(4, "Paint it.")]
+    path = write(laptop / TRANSCRIPT, *before)
+
+    def rewrite(request: str) -> None:
+        if "complete" in request:
+            write(path, *after)
+
+    with proxy(server, sees=rewrite) as url:
+        async with AsyncAshClient(url) as watched:
+            first = await push_file(watched, path, [])
+    async with AsyncAshClient(server) as client:
+        await push_file(client, path, [], pushed=first.pushed)
+
+    exported = {b"".join(ash.export(session.id)).decode() for session in ash.sessions()}
+    assert exported == {"".join(before), "".join(after)}
+
+
 BOUNDARY = json.dumps(
     {"type": "system", "subtype": "compact_boundary", "uuid": "b1", "sessionId": SESSION, "cwd": "/work/shop"}
 )

@@ -44,7 +44,7 @@ class FileState(NamedTuple):
 
     path: Path
     access: FileAccess
-    stamp: tuple[int, int]
+    stamp: tuple[int, int, int]
     head: bytes
 
     @classmethod
@@ -52,7 +52,12 @@ class FileState(NamedTuple):
         """Raises OSError."""
         with access.open(path) as file:
             status = os.fstat(file.fileno())
-            return cls(path, access, (status.st_mtime_ns, status.st_ino), file.read(_HEAD_BYTES))
+            return cls(path, access, _stamp(status), file.read(_HEAD_BYTES))
+
+    def is_current(self) -> bool:
+        """True if nothing was written to the file since. Raises OSError."""
+        with self.access.open(self.path) as file:
+            return _stamp(os.fstat(file.fileno())) == self.stamp
 
     def checked(self, batches: Iterator[list[FileLine]]) -> Iterator[list[FileLine]]:
         """Yield batches of lines, each if the file still has its text. Raises FileChanged, OSError."""
@@ -62,8 +67,7 @@ class FileState(NamedTuple):
 
     def _check(self, lines: Sequence[FileLine]) -> None:
         with self.access.open(self.path) as file:
-            status = os.fstat(file.fileno())
-            if (status.st_mtime_ns, status.st_ino) == self.stamp:
+            if _stamp(os.fstat(file.fileno())) == self.stamp:
                 return
             if file.read(len(self.head)) != self.head:
                 raise FileChanged(self.path)
@@ -72,3 +76,7 @@ class FileState(NamedTuple):
                 text = file.read(line.size)
                 if line.data is not None and text.removesuffix(b"\n") != line.data:
                     raise FileChanged(self.path)
+
+
+def _stamp(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_mtime_ns, status.st_size, status.st_ino
