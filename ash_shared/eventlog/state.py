@@ -418,13 +418,6 @@ class State(_Stored, Links):
     """True if the session is a subagent's: no person wrote its prompts."""
     answers_without_key: int = 0
     """Number of answers so far with usage and without a key."""
-    session_cost: float = 0.0
-    """The only total cost in states of version 10, of the provider's session `cost_session`."""
-    cost_session: str = ""
-    last_usage_digest: str = ""
-    """The only digest of `stated_usages` in states of version 10."""
-    last_recount_digest: str = ""
-    """The only digest of `recounted_usages` in states of version 10."""
     clock_lag: int = 0
     """Milliseconds from the timestamps of the session to the clock, for recordings."""
     is_interrupted: bool = False
@@ -514,19 +507,31 @@ def inherited_records(state: str | None) -> InheritedRecords:
 def decode_state(state: str | None) -> State:
     """Decode a state; one of another version that cannot be decoded is replaced by an empty state."""
     try:
-        return State() if state is None else _renewed(_decode(state))
+        return State() if state is None else _with_earlier_totals(_decode(state), state)
     except msgspec.MsgspecError:
         return State()
 
 
-def _renewed(state: State) -> State:
-    """Convert what version 10 kept of usage and costs that are stated several times."""
-    if state.session_cost:
-        state.costs_by_session[state.cost_session] = state.session_cost
-    if state.last_usage_digest:
-        state.stated_usages[state.last_usage_digest] = None
-    if state.last_recount_digest:
-        state.recounted_usages[state.last_recount_digest] = None
-    state.session_cost, state.cost_session = 0.0, ""
-    state.last_usage_digest = state.last_recount_digest = ""
+class _EarlierTotals(msgspec.Struct):
+    """Totals in states of version 10, which kept one of each kind."""
+
+    session_cost: float = 0.0
+    cost_session: str = ""
+    last_usage_digest: str = ""
+    last_recount_digest: str = ""
+
+
+_decode_earlier_totals = msgspec.json.Decoder(_EarlierTotals).decode
+
+
+def _with_earlier_totals(state: State, text: str) -> State:
+    if not any(f'"{name}"' in text for name in _EarlierTotals.__struct_fields__):
+        return state
+    earlier = _decode_earlier_totals(text)
+    if earlier.session_cost:
+        state.costs_by_session.setdefault(earlier.cost_session, earlier.session_cost)
+    if earlier.last_usage_digest:
+        state.stated_usages[earlier.last_usage_digest] = None
+    if earlier.last_recount_digest:
+        state.recounted_usages[earlier.last_recount_digest] = None
     return state

@@ -318,9 +318,13 @@ async def test_plugin_reports_the_session(laptop: Laptop, version: int, event: s
     ran = run_plugin(laptop, other, {"type": event, field: {"sessionID": PARENT}}, version=version)
 
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "ash\n", "")
-    await until(lambda: (laptop.home / ".ash/hooks.log").exists())
-    headings = re.findall(r"Z (opencode .*)", laptop.log())
-    assert headings == [f"opencode {event}: session {PARENT}"]
+
+    def headings() -> list[str]:
+        log = laptop.home / ".ash/hooks.log"
+        return re.findall(r"Z (opencode .*)\n", laptop.log()) if log.exists() else []
+
+    await until(lambda: bool(headings()))
+    assert headings() == [f"opencode {event}: session {PARENT}"]
 
 
 @pytest.mark.parametrize(
