@@ -169,7 +169,8 @@ def _metrics_folder() -> Iterator[None]:
 
 
 def _forget_metrics(process: int | None) -> None:
-    mark_process_dead(process, os.environ[METRICS_FOLDER])  # type: ignore[no-untyped-call]
+    with suppress(FileNotFoundError):  # another worker removes the files of the same process
+        mark_process_dead(process, os.environ[METRICS_FOLDER])  # type: ignore[no-untyped-call]
 
 
 @contextmanager
