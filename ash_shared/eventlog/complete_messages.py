@@ -23,9 +23,9 @@ from ash_shared.eventlog.state import (
     HeldCopy,
     Place,
     State,
-    evict_oldest,
 )
 from ash_shared.model.blocks import Block, is_audio, joined_text, with_variant
+from ash_shared.records.digests import evict_oldest
 from ash_shared.records.steps import ChunkEnd, Part, Relation, Speaker, is_inherited
 from ash_shared.relations import RESOLVERS, is_in_dialect
 

@@ -8,7 +8,8 @@ from itertools import islice
 
 from ash_shared.eventlog.dedupe.digests import text_digest, value_digest
 from ash_shared.eventlog.emitter import LineOutput
-from ash_shared.eventlog.state import MAX_DOCUMENTS, MAX_ELEMENTS, EndedTurn, WrittenDocument, evict_oldest
+from ash_shared.eventlog.state import MAX_DOCUMENTS, MAX_ELEMENTS, EndedTurn, WrittenDocument
+from ash_shared.records.digests import evict_oldest
 from ash_shared.records.steps import DocumentStart, Step
 
 _DIGEST_LENGTH = len(text_digest(""))

@@ -39,7 +39,6 @@ from msgspec.structs import replace
 from ash_shared.model.blocks import Block
 from ash_shared.model.usage.answers import Cause
 from ash_shared.model.usage.costs import MessageCosts
-from ash_shared.records.digests import evict_oldest as evict_oldest
 from ash_shared.records.inherited import InheritedRecords
 from ash_shared.records.repeated_blocks import BlockForm
 from ash_shared.records.steps import SlotKind, Speaker

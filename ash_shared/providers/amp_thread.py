@@ -20,7 +20,7 @@ from ash_shared.model.blocks import (
 )
 from ash_shared.model.message import Identity, RecordHeader
 from ash_shared.records.contract import Marks, ParsedRecord, Part, Provider, Record, Speaker, WireType
-from ash_shared.records.documents import DocumentItem, UniqueKeys, document_parts, document_steps
+from ash_shared.records.documents import DocumentItem, UniqueKeys, document_type
 from ash_shared.records.fingerprints import body_keys
 from ash_shared.records.json_fields import (
     count_at,
@@ -31,7 +31,6 @@ from ash_shared.records.json_fields import (
     token_usage,
     value_at,
 )
-from ash_shared.records.steps import Step
 
 _ROLES: Mapping[str, Speaker] = {"assistant": "assistant", "system": "system", "user": "user"}
 
@@ -115,15 +114,7 @@ def _usage(usage: Any) -> Block | None:
     )
 
 
-def _parts(record: Record, parsed: ParsedRecord) -> list[Part]:
-    return document_parts(_items(record))
-
-
-def _steps(record: Record, parsed: ParsedRecord) -> list[Step]:
-    return document_steps("thread", _items(record))
-
-
-_THREAD = WireType(_parse_thread, _parts, _steps)
+_THREAD = document_type("thread", _parse_thread, _items)
 
 
 def recognize(record: Record) -> WireType | None:

@@ -24,7 +24,7 @@ from ash_shared.model.blocks import (
 )
 from ash_shared.model.message import Identity, RecordHeader
 from ash_shared.records.contract import Marks, ParsedRecord, Part, Provider, Record, Speaker, WireType
-from ash_shared.records.documents import DocumentItem, UniqueKeys, document_parts, document_steps
+from ash_shared.records.documents import DocumentItem, UniqueKeys, document_type
 from ash_shared.records.fingerprints import body_keys
 from ash_shared.records.json_fields import (
     is_integer,
@@ -34,7 +34,6 @@ from ash_shared.records.json_fields import (
     to_milliseconds,
     value_at,
 )
-from ash_shared.records.steps import Step
 
 _ROLES: Mapping[str, Speaker] = {"assistant": "assistant", "human": "user"}
 _UNSUPPORTED = frozenset({"tool_use", "tool_result"})
@@ -165,15 +164,7 @@ def _part(message: Any) -> Part:
     )
 
 
-def _parts(record: Record, parsed: ParsedRecord) -> list[Part]:
-    return document_parts(_items(record))
-
-
-def _steps(record: Record, parsed: ParsedRecord) -> list[Step]:
-    return document_steps("conversation", _items(record))
-
-
-_CONVERSATION = WireType(_parse_conversation, _parts, _steps)
+_CONVERSATION = document_type("conversation", _parse_conversation, _items)
 
 
 def recognize(record: Record) -> WireType | None:

@@ -36,7 +36,7 @@ from ash_shared.records.contract import (
     control_record,
     unknown_record,
 )
-from ash_shared.records.documents import DocumentItem, UniqueKeys, document_parts, document_steps
+from ash_shared.records.documents import DocumentItem, UniqueKeys, document_type
 from ash_shared.records.fingerprints import ENVELOPE_KEYS, body_keys, is_cline_document
 from ash_shared.records.json_fields import (
     cost_at,
@@ -165,15 +165,7 @@ def _usage(metrics: Any) -> Block | None:
     )
 
 
-def _messages_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
-    return document_parts(_items(record))
-
-
-def _messages_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
-    return document_steps("messages", _items(record))
-
-
-_MESSAGES = WireType(_parse_messages, _messages_parts, _messages_steps)
+_MESSAGES = document_type("messages", _parse_messages, _items)
 _SESSION = WireType(lambda record: control_record(record, "session"))
 
 

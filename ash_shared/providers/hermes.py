@@ -29,7 +29,7 @@ from ash_shared.records.contract import (
     WireType,
     unknown_record,
 )
-from ash_shared.records.documents import DocumentItem, document_parts, document_steps
+from ash_shared.records.documents import DocumentItem, document_type
 from ash_shared.records.fingerprints import body_keys
 from ash_shared.records.json_fields import (
     first_text,
@@ -41,7 +41,6 @@ from ash_shared.records.json_fields import (
     url_source,
     value_at,
 )
-from ash_shared.records.steps import Step
 
 
 def _translate_image(part: Record) -> Block:
@@ -150,14 +149,6 @@ def _item(number: int, message: Any, model: str | None) -> DocumentItem:
     return DocumentItem(str(number), message, [part])
 
 
-def _parts(record: Record, parsed: ParsedRecord) -> list[Part]:
-    return document_parts(_items(record))
-
-
-def _steps(record: Record, parsed: ParsedRecord) -> list[Step]:
-    return document_steps("session", _items(record))
-
-
 def header(record: Record) -> RecordHeader:
     times = ("last_updated", "session_start")
     return RecordHeader(
@@ -179,7 +170,7 @@ def identify(record: Record) -> Identity:
     return Identity(session=id, project=_folder(record), record=id)
 
 
-_DOCUMENT = WireType(_parse, _parts, _steps)
+_DOCUMENT = document_type("session", _parse, _items)
 _UNKNOWN = WireType(unknown_record)
 
 

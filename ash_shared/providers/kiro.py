@@ -30,7 +30,7 @@ from ash_shared.records.contract import (
     WireType,
     unknown_record,
 )
-from ash_shared.records.documents import DocumentItem, document_parts, document_steps
+from ash_shared.records.documents import DocumentItem, document_type
 from ash_shared.records.fingerprints import body_keys
 from ash_shared.records.json_fields import (
     decode_arguments,
@@ -40,7 +40,6 @@ from ash_shared.records.json_fields import (
     to_milliseconds,
     value_at,
 )
-from ash_shared.records.steps import Step
 
 
 def parse_block(block: Any) -> Block:
@@ -163,14 +162,6 @@ def _turn_parts(turn: Any, model: str | None) -> Iterator[Part]:
         )
 
 
-def _parts(record: Record, parsed: ParsedRecord) -> list[Part]:
-    return document_parts(_items(record))
-
-
-def _steps(record: Record, parsed: ParsedRecord) -> list[Step]:
-    return document_steps("conversation", _items(record), is_over=False)
-
-
 def header(record: Record) -> RecordHeader:
     columns = record.get("columns")
     document = decode_arguments(value_at(columns, "value")) if isinstance(columns, dict) else record
@@ -194,7 +185,7 @@ def identify(record: Record) -> Identity:
     return Identity(session=found.session_id, project=found.folder, record=found.session_id)
 
 
-_CONVERSATION = WireType(_parse, _parts, _steps)
+_CONVERSATION = document_type("conversation", _parse, _items, is_over=False)
 _UNKNOWN = WireType(unknown_record)
 
 

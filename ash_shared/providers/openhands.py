@@ -31,7 +31,7 @@ from ash_shared.records.contract import (
     control_record,
     unknown_record,
 )
-from ash_shared.records.documents import DocumentItem, document_parts, document_steps
+from ash_shared.records.documents import DocumentItem, document_type
 from ash_shared.records.fingerprints import body_keys
 from ash_shared.records.json_fields import (
     count_at,
@@ -249,10 +249,8 @@ def _usage_part(counts: Record, answer: str) -> Part:
     )
 
 
-_STATE = WireType(
-    lambda record: control_record(record, "base_state"),
-    lambda record, parsed: document_parts(_usage_items(record)),
-    lambda record, parsed: document_steps("base_state", _usage_items(record), is_over=False),
+_STATE = document_type(
+    "base_state", lambda record: control_record(record, "base_state"), _usage_items, is_over=False
 )
 
 

@@ -34,7 +34,13 @@ from ash_shared.records.contract import (
     control_record,
     unknown_record,
 )
-from ash_shared.records.documents import DocumentItem, UniqueKeys, document_parts, document_steps, keyed_parts
+from ash_shared.records.documents import (
+    DocumentItem,
+    UniqueKeys,
+    document_parts,
+    document_steps,
+    document_type,
+)
 from ash_shared.records.fingerprints import body_keys
 from ash_shared.records.json_fields import (
     count_at,
@@ -321,21 +327,13 @@ def _items(requests: Any) -> list[DocumentItem]:
 # Documents.
 
 
-def _parse_document(record: Record) -> ParsedRecord:
-    return _parse_session(record)
-
-
 def _parse_session(session: Record) -> ParsedRecord:
     head = raw_block("control", without(session, "requests"), "session")
     blocks = [block for request in session.get("requests") or [] for block in _request_blocks(request)]
     return ParsedRecord("message", "user", bounded([head, *blocks]))
 
 
-_DOCUMENT = WireType(
-    _parse_document,
-    lambda record, parsed: document_parts(_items(record["requests"])),
-    lambda record, parsed: document_steps("chat", _items(record["requests"])),
-)
+_DOCUMENT = document_type("chat", _parse_session, lambda record: _items(record["requests"]))
 
 
 # Logs of changes.
@@ -379,7 +377,7 @@ def _patch_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
         shown = _without_controls(parsed.blocks)
         return [Part(role="assistant", blocks=shown, relation="continuation")]
     items = _items(value.get("requests") if isinstance(value, dict) else value)
-    return [part for item in items for part in keyed_parts(item.key, item.parts)]
+    return document_parts(items)
 
 
 def _patch_steps(record: Record, parsed: ParsedRecord) -> list[Step] | None:

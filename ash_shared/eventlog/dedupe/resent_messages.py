@@ -8,8 +8,9 @@ from msgspec.structs import replace
 
 from ash_shared.eventlog.dedupe.digests import message_digest
 from ash_shared.eventlog.emitter import LineOutput
-from ash_shared.eventlog.state import MAX_SENT_DIGESTS, State, evict_oldest
+from ash_shared.eventlog.state import MAX_SENT_DIGESTS, State
 from ash_shared.model.blocks import Block
+from ash_shared.records.digests import evict_oldest
 from ash_shared.records.steps import Part, Speaker
 
 

@@ -16,10 +16,10 @@ from ash_shared.eventlog.state import (
     EmittedSection,
     State,
     Turn,
-    evict_oldest,
 )
 from ash_shared.model.blocks import Block, without
 from ash_shared.model.event_types import types_where
+from ash_shared.records.digests import evict_oldest
 from ash_shared.records.repeated_blocks import MAX_FORMS, match_blocks
 from ash_shared.records.steps import RESULT_SECTION, Part
 

@@ -10,11 +10,12 @@ from msgspec.structs import replace
 
 from ash_shared.eventlog.dedupe.digests import text_digest
 from ash_shared.eventlog.emitter import LineOutput
-from ash_shared.eventlog.state import MAX_AGENTS, State, StatedAnswers, Turn, evict_oldest
+from ash_shared.eventlog.state import MAX_AGENTS, State, StatedAnswers, Turn
 from ash_shared.eventlog.usage.details import MAX_NAME, counted_details_of, details_of
 from ash_shared.model.blocks import Block
 from ash_shared.model.usage.answers import MAX_COUNT, AnswerUsage, Cause
 from ash_shared.model.usage.costs import NANO_DOLLARS
+from ash_shared.records.digests import evict_oldest
 from ash_shared.records.steps import Part
 
 _YEAR_2000 = 946_684_800_000

@@ -18,12 +18,12 @@ from ash_shared.eventlog.state import (
     CountedMessage,
     State,
     Turn,
-    evict_oldest,
 )
 from ash_shared.eventlog.usage import answers
 from ash_shared.eventlog.usage.details import counted_details_of
 from ash_shared.model.blocks import Block, without
 from ash_shared.model.usage.costs import Costs, total_usage
+from ash_shared.records.digests import evict_oldest
 from ash_shared.records.json_fields import TOKEN_COUNTS
 from ash_shared.records.steps import Part
 from ash_shared.relations import accept_usage, cost_since_last, revised_usage

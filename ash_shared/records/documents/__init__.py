@@ -4,13 +4,14 @@ The parts of an item have keys that are the same in all versions of the document
 items that have changed and adds the new ones.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from ash_shared.model.message import RecordHeader
+from ash_shared.records.contract import ParsedRecord, Record, WireType
 from ash_shared.records.steps import RESULT_SECTION, DocumentStart, Part, Step, TurnEnd
 
 
@@ -57,6 +58,21 @@ def document_steps(name: str, items: Iterable[DocumentItem], *, is_over: bool = 
     start = DocumentStart(name, [(value, len(steps)) for value, steps in keyed])
     end: list[Step] = [TurnEnd()] if is_over else []
     return [start, *chain.from_iterable(steps for _, steps in keyed), *end]
+
+
+def document_type(
+    name: str,
+    parse: Callable[[Record], ParsedRecord],
+    items: Callable[[Record], Iterable[DocumentItem]],
+    *,
+    is_over: bool = True,
+) -> WireType:
+    """Return the row of a document's records; `is_over` as for `document_steps`."""
+    return WireType(
+        parse,
+        lambda record, parsed: document_parts(items(record)),
+        lambda record, parsed: document_steps(name, items(record), is_over=is_over),
+    )
 
 
 def _event_parts(item: DocumentItem) -> Iterator[Step]:
