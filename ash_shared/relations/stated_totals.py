@@ -28,7 +28,7 @@ def accept_usage(links: Links, part: Part) -> bool:
 def cost_since_last(links: Links, total: float, session: str) -> float:
     """Return the increase of the total cost of a session since it was last stated.
 
-    A lower total begins anew: the client was started again.
+    A lower total means that the client was started again.
     """
     earlier = links.costs_by_session.pop(session, 0.0)
     links.costs_by_session[session] = total

@@ -38,7 +38,7 @@ RETRY_SECONDS = 30.0
 """Time after which a file that could not be stored is tried again, if it has not changed."""
 
 _MAX_INTEGER = 2**63 - 1
-"""Of SQLite."""
+"""The largest integer of SQLite."""
 
 
 class FileStamps(NamedTuple):
