@@ -43,6 +43,9 @@ _LOST_WORKER = (
     f"written; {_REPEAT}"
 )
 
+_LOST_CONNECTIONS = ("failure on connection marked as essential", "failed to COPY to shard")
+"""Messages of Citus that have neither the code of a lost connection nor a context."""
+
 _TEMPORARY = (errors.ReadOnlySqlTransaction, errors.IdleInTransactionSessionTimeout)
 """Errors after the role of a server has changed, and of a connection that PostgreSQL has ended."""
 
@@ -166,7 +169,8 @@ def _confirm_writes() -> Iterator[None]:
 def _is_of_worker(error: DatabaseError) -> bool:
     """True if the coordinator of a cluster reports that one of its workers does not answer."""
     is_of_connection = (error.sqlstate or "").startswith("08")  # PostgreSQL itself sends no such error
-    return is_of_connection or "while executing command on " in (error.diag.context or "")
+    is_of_command = "while executing command on " in (error.diag.context or "")
+    return is_of_connection or is_of_command or str(error).startswith(_LOST_CONNECTIONS)
 
 
 @asynccontextmanager
