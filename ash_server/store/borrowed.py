@@ -43,7 +43,13 @@ _LOST_WORKER = (
     f"written; {_REPEAT}"
 )
 
-_LOST_CONNECTIONS = ("failure on connection marked as essential", "failed to COPY to shard")
+_UNCONFIRMED_COMMIT = "could not commit transaction for shard"
+
+_LOST_CONNECTIONS = (
+    "failure on connection marked as essential",
+    "failed to COPY to shard",
+    _UNCONFIRMED_COMMIT,
+)
 """Messages of Citus that have neither the code of a lost connection nor a context."""
 
 _TEMPORARY = (errors.ReadOnlySqlTransaction, errors.IdleInTransactionSessionTimeout)
@@ -156,9 +162,9 @@ def _confirm_writes() -> Iterator[None]:
     except errors.QueryCanceled as error:
         _log.warning("a statement was cancelled")
         raise DatabaseUnavailable(f"{_STATEMENT_ENDED} Nothing is stored; {_REPEAT}") from error
-    except OperationalError as error:
+    except (OperationalError, InternalError) as error:
         is_lost = error.sqlstate is None or isinstance(error, (errors.AdminShutdown, errors.CrashShutdown))
-        if not is_lost:
+        if not (is_lost or str(error).startswith(_UNCONFIRMED_COMMIT)):
             raise
         _log.warning("the connection to the database was lost during a write")
         raise WriteUnconfirmed(

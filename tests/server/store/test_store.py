@@ -121,16 +121,9 @@ class ErrorOfWorker(psycopg.errors.InternalError_):
 
 @pytest.mark.parametrize(
     "error",
-    [
-        ErrorOfWorker,
-        psycopg.errors.InternalError_("failure on connection marked as essential: worker:5432"),
-        psycopg.errors.ReadOnlySqlTransaction,
-        psycopg.errors.IdleInTransactionSessionTimeout,
-    ],
+    [ErrorOfWorker, psycopg.errors.ReadOnlySqlTransaction, psycopg.errors.IdleInTransactionSessionTimeout],
 )
-def test_temporary_internal_errors_mean_that_the_database_does_not_answer(
-    error: psycopg.Error | type[psycopg.Error],
-) -> None:
+def test_temporary_internal_errors_mean_that_the_database_does_not_answer(error: type[psycopg.Error]) -> None:
     with pytest.raises(DatabaseUnavailable), translate_errors():
         raise error
     with pytest.raises(psycopg.errors.DataCorrupted), translate_errors():

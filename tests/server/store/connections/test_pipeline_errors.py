@@ -57,12 +57,14 @@ async def occupied(conn: AsyncConnection, session_id: UUID) -> AsyncIterator[Non
 
 
 @asynccontextmanager
-async def raising(conn: AsyncConnection, session_id: UUID, *, sqlstate: str) -> AsyncIterator[None]:
+async def raising(
+    conn: AsyncConnection, session_id: UUID, *, sqlstate: str, message: str = "refused"
+) -> AsyncIterator[None]:
     """Make PostgreSQL refuse new messages with an error that is hard to provoke otherwise."""
     await conn.execute(
         f"""
         CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
-            $$BEGIN RAISE EXCEPTION 'refused' USING ERRCODE = '{sqlstate}'; END$$;
+            $$BEGIN RAISE EXCEPTION '{message}' USING ERRCODE = '{sqlstate}'; END$$;
         CREATE TRIGGER refuse BEFORE INSERT ON messages EXECUTE FUNCTION refuse()
         """
     )
@@ -94,6 +96,15 @@ KINDS = {
     "disk full": Kind(partial(raising, sqlstate="53100"), errors.DiskFull, DiskFull),
     "out of memory": Kind(partial(raising, sqlstate="53200"), errors.OutOfMemory),
     "deadlock": Kind(partial(raising, sqlstate="40P01"), errors.DeadlockDetected),
+    "lost worker": Kind(
+        partial(raising, sqlstate="XX000", message="failure on connection marked as essential: worker:5432"),
+        errors.InternalError_,
+    ),
+    "unconfirmed commit on a worker": Kind(
+        partial(raising, sqlstate="XX000", message="could not commit transaction for shard 1"),
+        errors.InternalError_,
+        WriteUnconfirmed,
+    ),
 }
 
 if on_citus():
