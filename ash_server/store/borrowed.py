@@ -47,7 +47,12 @@ _UNCONFIRMED_COMMIT = "could not commit transaction for shard"
 
 _LOST_CONNECTIONS = (
     "failure on connection marked as essential",
+    "failed to prepare transaction",
+    "failed to read result",
     "failed to COPY to shard",
+    "failed to complete COPY on",
+    "could not connect to any active placements",
+    "execution cannot recover from multiple connection failures",
     _UNCONFIRMED_COMMIT,
 )
 """Messages of Citus that have neither the code of a lost connection nor a context."""
