@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Container, Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from itertools import chain
 
@@ -39,22 +39,23 @@ def describe_parsed(parsed: ParsedText, source: str | None, encoded: bytes | Non
     types = {block["type"] for block in blocks}
     encoded = encode_blocks(parsed) if encoded is None else encoded
     may_have_prompt = kind == "record" or (kind == "message" and role == "user" and "text" in types)
+    prompts = list(_prompt_parts(parsed)) if may_have_prompt else ()
     return Description(
         source=parsed.source(source),
         kind=kind,
         role=role,
         block_types=tuple(sorted(types)),
         header=parsed.header(),
-        prompt=_find_prompt(parsed) if may_have_prompt else None,
+        prompt=_find_prompt(prompts),
         drift=_count_drift(blocks),
         digest=blake2b(b'["%b","%b",%b]' % (kind.encode(), role.encode(), encoded), digest_size=16).digest(),
-        cause=_find_cause(parsed) if may_have_prompt else None,
+        cause=_find_cause(prompts),
     )
 
 
-def _find_cause(parsed: ParsedText) -> Cause | None:
+def _find_cause(prompts: Iterable[Part]) -> Cause | None:
     """Return what sent the first prompt: without a sender, a person, unless a tool wrote the text."""
-    for part in _user_parts(parsed, _PROMPTS_OF_ALL):
+    for part in prompts:
         if part.sender is not None:
             return cause_of(part.sender)
         if part.origin != "program" and _is_typed(part):
@@ -71,10 +72,10 @@ _PROMPTS_OF_PERSONS = ("prompt", "mid_turn")
 _PROMPTS_OF_ALL = (*_PROMPTS_OF_PERSONS, "program")
 
 
-def _find_prompt(parsed: ParsedText) -> str | None:
+def _find_prompt(prompts: Iterable[Part]) -> str | None:
     """Return the first text that a person wrote, shortened to one line."""
-    for part in _user_parts(parsed, _PROMPTS_OF_PERSONS):
-        for block in part.blocks:
+    for part in prompts:
+        for block in part.blocks if part.origin in _PROMPTS_OF_PERSONS else ():
             if block["type"] == "text" and "variant" not in block:
                 name = prompt_name(block["text"], is_typed=is_person(part.sender))
                 if name:
@@ -104,10 +105,10 @@ _MARKUP = re.compile(
 )
 
 
-def _user_parts(parsed: ParsedText, origins: Container[str]) -> Iterator[Part]:
+def _prompt_parts(parsed: ParsedText) -> Iterator[Part]:
     """Yield the prompts, except queued ones, which may wait for the next turn and get another record then."""
     for part in chain.from_iterable(each.parts() for each in parsed.elements or [parsed]):
-        is_prompt = part.origin in origins and part.relation != "held_copy"
+        is_prompt = part.origin in _PROMPTS_OF_ALL and part.relation != "held_copy"
         if part.role == "user" and is_prompt and not is_inherited(part):
             yield part
 
