@@ -206,6 +206,15 @@ AGENTS: tuple[KnownAgent, ...] = (
         database="data.sqlite3",
     ),
     KnownAgent(
+        "crush",
+        "Crush",
+        "crush",
+        (Root(".crush"),),  # where it was started in the home; in other folders, the file is named
+        (),
+        re.compile(r"crush\.db/[^/]+"),
+        database="crush.db",
+    ),
+    KnownAgent(
         "hermes",
         "Hermes",
         "hermes",

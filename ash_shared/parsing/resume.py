@@ -45,6 +45,7 @@ _AGENTS: Mapping[str, _Agent] = {
     "opencode": _Agent(("opencode", "--session", "{id}"), _OPENCODE_ID),
     "copilot_cli": _Agent(("copilot", "--resume={id}"), _UUID),
     "pi": _Agent(("pi", "--session", "{id}"), _UUID),
+    "crush": _Agent(("crush", "--session", "{id}"), _UUID),
     "hermes": _Agent(("hermes", "--resume", "{id}"), r"\d{8}_\d{6}_[0-9a-f]{4,32}"),
     "kimi": _Agent(
         ("kimi", "--session", "{id}"),

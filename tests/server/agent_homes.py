@@ -289,7 +289,31 @@ def write_goose_database(path: Path, **sessions: str) -> Path:
     return path
 
 
+_CRUSH = """
+CREATE TABLE sessions (id TEXT PRIMARY KEY, parent_session_id TEXT, title TEXT, prompt_tokens INTEGER,
+    completion_tokens INTEGER, cost REAL, created_at INTEGER, updated_at INTEGER);
+CREATE TABLE messages (id TEXT PRIMARY KEY, session_id TEXT, role TEXT, parts TEXT, model TEXT, created_at INTEGER,
+    updated_at INTEGER);
+CREATE TABLE files (id TEXT PRIMARY KEY, session_id TEXT, path TEXT, content TEXT, version INTEGER);
+"""
+
+
+def write_crush_database(path: Path, **sessions: str) -> Path:
+    """Create a database of Crush with a session per name, each with this prompt."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    times = {"created_at": 1_772_442_000, "updated_at": 1_772_442_000}
+    counts = {"prompt_tokens": 0, "completion_tokens": 0}
+    with changing(path) as connection:
+        connection.executescript(_CRUSH)
+        for id, prompt in sessions.items():
+            insert(connection, "sessions", id=id, title=id, **counts, **times)
+            parts = json.dumps([{"type": "text", "data": {"text": prompt}}])
+            insert(connection, "messages", id=f"{id}-1", session_id=id, role="user", parts=parts, **times)
+    return path
+
+
 COUNTS = {
+    "crush": 1,
     "claude": 3,
     "codex": 2,
     "gemini_cli": 2,
@@ -360,6 +384,7 @@ def write_agent_home(home: Path) -> Path:
         value = json.dumps({"conversation_id": "k1", "history": [prompt]})
         times = {"created_at": START, "updated_at": START}
         insert(connection, "conversations_v2", key="/work", conversation_id="k1", value=value, **times)
+    write_crush_database(home / ".crush/crush.db", crush_1="Sort the shelves of crush")
     write_goose_database(
         home / ".local/share/goose/sessions/sessions.db", goose_1="Sort the shelves of goose"
     )

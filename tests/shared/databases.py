@@ -38,8 +38,11 @@ def sessions_of(database: Path) -> Iterator[tuple[Row, list[Line]]]:
                 yield session, [row_line(table, row) for table, row in _rows_of(connection, session)]
             for row in _select(connection, "conversations_v2", "1") if "conversations_v2" in tables else ():
                 yield row, [_kiro_line(row)]
-            for session in _select(connection, "sessions", "1") if "usage_ledger" in tables else ():
-                yield session, [row_line(table, row) for table, row in _goose_rows(connection, session)]
+            for session in _select(connection, "sessions", "1") if "sessions" in tables else ():
+                yield (
+                    session,
+                    [row_line(table, row) for table, row in _session_rows(connection, tables, session)],
+                )
 
 
 def _rows_of(connection: sqlite3.Connection, session: Row) -> Iterator[tuple[str, Row]]:
@@ -59,9 +62,12 @@ def _kiro_line(row: Row) -> Line:
     return json.dumps({"table": "conversations_v2", "key": key, "columns": dict(row)}, ensure_ascii=False)
 
 
-def _goose_rows(connection: sqlite3.Connection, session: Row) -> Iterator[tuple[str, Row]]:
+def _session_rows(
+    connection: sqlite3.Connection, tables: list[str], session: Row
+) -> Iterator[tuple[str, Row]]:
+    """Yield the rows of a session of Goose or Crush."""
     yield "sessions", session
-    for table in ("messages", "usage_ledger"):
+    for table in (name for name in ("messages", "usage_ledger") if name in tables):
         yield from (
             (table, row) for row in _select(connection, table, "session_id = ? ORDER BY id", session["id"])
         )

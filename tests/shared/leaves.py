@@ -316,6 +316,15 @@ def _goose_part(part: dict[str, Any]) -> Any:
     return [part.get("id"), inner["value"]] if isinstance(inner, dict) and "value" in inner else part
 
 
+def _crush(record: dict[str, Any]) -> Any:
+    """Return all columns, with the JSON of the parts decoded."""
+    columns = record["columns"]
+    if record["table"] != "messages":
+        return record
+    parts = [part["data"] for part in json.loads(columns["parts"])]
+    return [{name: value for name, value in columns.items() if name != "parts"}, parts]
+
+
 def _openclaw(record: dict[str, Any]) -> Any:
     if record.get("type") != "custom_message":
         return _pi(record)
@@ -492,6 +501,7 @@ _CONTENTS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
     "gemini_api": _gemini,
     "gemini_interactions": _interactions,
     "gemini_cli": _gemini_cli,
+    "crush": _crush,
     "cursor": _cursor,
     "bedrock": _bedrock,
     "vercel": _vercel,

@@ -145,6 +145,7 @@ SOURCES = {
     "cline_task": "cline_task",
     "codex": "codex",
     "copilot": "copilot_cli",
+    "crush": "crush",
     "cursor": "cursor",
     "droid": "droid",
     "gemini_api": "gemini",

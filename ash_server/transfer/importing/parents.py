@@ -177,6 +177,7 @@ _FINDERS: Mapping[str, Callable[[Path, TranscriptHead], Path | None]] = {
     "codex": _find_for_codex,
     "gemini_cli": _find_for_gemini,
     "cursor": _find_for_cursor,
+    "crush": _find_for_opencode,
     "goose": _find_for_opencode,
     "opencode": _find_for_opencode,
     "atif": _find_for_atif,

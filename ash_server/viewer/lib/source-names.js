@@ -16,6 +16,7 @@ const NAMES = {
   goose: "Goose",
   hermes: "Hermes",
   kiro: "Kiro CLI",
+  crush: "Crush",
   openai_chat: "OpenAI Chat",
   openai_responses: "OpenAI Responses",
   bedrock: "Bedrock",

@@ -49,6 +49,7 @@ def resumed(*arguments: Any, **fields: Any) -> dict[str, Any]:
         ("opencode", OPENCODE_ID, f"opencode --session {OPENCODE_ID}"),
         ("copilot_cli", ID, f"copilot --resume={ID}"),
         ("pi", ID, f"pi --session {ID}"),
+        ("crush", ID, f"crush --session {ID}"),
     ],
 )
 def test_command_of_each_agent(source: str, id: str, command: str) -> None:

@@ -33,8 +33,9 @@ class BoundedTable:
         cursor = connection.execute(f"SELECT * FROM {name} LIMIT 0")  # noqa: S608  # our name
         self.columns = [column for column, *_ in cursor.description]
         """With generated columns."""
-        row_id = self._row_id()
-        self._id, self._condition = (row_id, f"{row_id} = ?") if row_id else _by_key(key)
+        self.row_id = self._row_id()
+        """The name of the row ids; None if the table has none."""
+        self._id, self._condition = (self.row_id, f"{self.row_id} = ?") if self.row_id else _by_key(key)
         self._sizes = ", ".join(map(_size_of, self.columns))
 
     def select(self, clauses: str, values: Sequence[Any] = ()) -> Iterator[BoundedRow]:

@@ -88,9 +88,10 @@ class DatabaseRows:
         rows = self.table(table)
         if rows is None or not values.keys() <= {*rows.columns}:
             return
-        # A table without row ids has a key.
+        # A table without row ids has a key. Rows with equal values have the order of their insertion.
         orders = self._store.orders.get(table, ())
-        order = [name for name in orders if name in rows.columns] or rows.key or ["rowid"]
+        order = [name for name in orders if name in rows.columns] or [*rows.key]
+        order += [rows.row_id] if rows.row_id else []
         where = " AND ".join(f"{name} = ?" for name in values)
         where += f" AND {condition}" if condition else ""
         by = ", ".join(map(quoted, order))

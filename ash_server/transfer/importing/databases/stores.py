@@ -44,7 +44,7 @@ class SessionDatabase(NamedTuple):
     select: Callable[[Rows, str], Iterator[tuple[str, TableRow]]]
     """Return the rows of a session, in order, each with the name of its table."""
     orders: Mapping[str, tuple[str, ...]]
-    """Columns that order the rows of a table; the primary key of others."""
+    """Columns that order the rows of a table, before the order of their insertion; the primary key of others."""
 
 
 def _select_opencode(rows: Rows, id: str) -> Iterator[tuple[str, TableRow]]:
@@ -138,7 +138,32 @@ _KIRO = SessionDatabase(
     {},
 )
 
-STORES = (_OPENCODE, _GOOSE, _KIRO)
+
+def _select_crush(rows: Rows, id: str) -> Iterator[tuple[str, TableRow]]:
+    """Yield the session, its messages, and the versions of the files that it changed."""
+    yield from (("sessions", row) for row in rows.select("sessions", id=id))
+    for table in ("messages", "files"):
+        yield from ((table, row) for row in rows.select(table, session_id=id))
+
+
+_CRUSH_TIMES = ("updated_at", "created_at")
+_CRUSH = SessionDatabase(
+    "crush",
+    "Crush",
+    {
+        "messages": frozenset({"parts", "session_id"}),
+        "sessions": frozenset({"completion_tokens", "id", "prompt_tokens", "title"}),
+    },
+    (
+        CountedTable("sessions", "id", "title", _CRUSH_TIMES, 1000),
+        CountedTable("messages", "session_id", "parts", _CRUSH_TIMES, 1000),
+        CountedTable("files", "session_id", "content", _CRUSH_TIMES, 1000),
+    ),
+    _select_crush,
+    {"files": ("path", "version"), "messages": ("created_at",)},
+)
+
+STORES = (_OPENCODE, _GOOSE, _KIRO, _CRUSH)
 
 
 def store_in(connection: sqlite3.Connection) -> SessionDatabase | None:
