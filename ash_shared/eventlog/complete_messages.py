@@ -16,7 +16,7 @@ from ash_shared.eventlog import (
     turns,
 )
 from ash_shared.eventlog.dedupe import copies, repetitions, revisions
-from ash_shared.eventlog.dedupe.resent_messages import without_resent
+from ash_shared.eventlog.dedupe.resent_messages import count_from_here, without_resent
 from ash_shared.eventlog.emitter import LineOutput
 from ash_shared.eventlog.state import (
     MAX_SPEAKERS,
@@ -63,6 +63,8 @@ def _emit_content(output: LineOutput, part: Part) -> None:
         if not new.blocks:
             return
         _EMITTERS[speaker](output, new)
+    elif part.original is not None:
+        count_from_here(output.state)
     _emit_annotations(output, part)
     if output.header.uuid != uuid:
         output.header = output.header._replace(uuid=uuid)

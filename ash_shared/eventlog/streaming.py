@@ -133,7 +133,7 @@ def _find_or_open_slot(output: LineOutput, chunk: steps.Chunk) -> Slot | None:
     state, parent_call = output.state, output.parent_call
     for slot in state.slots:
         if slot.name == chunk.slot and slot.parent_call == parent_call:
-            if not _is_other_call(slot, chunk):
+            if not _is_other_item(slot, chunk):
                 return slot
             end_slot(output, slot)
             break
@@ -181,10 +181,12 @@ def _new_slot(output: LineOutput, chunk: steps.Chunk, response: Response) -> Slo
     )
 
 
-def _is_other_call(slot: Slot, chunk: steps.Chunk) -> bool:
-    """True if a chunk begins another call in the same slot: some vendors do not number calls."""
+def _is_other_item(slot: Slot, chunk: steps.Chunk) -> bool:
+    """True if a chunk begins another item in the same slot: some vendors do not number calls, or end texts."""
     if not chunk.anonymous_slot or not slot.has_call_id:
         return False
+    if chunk.kind != "input":
+        return chunk.response is not None and slot.response not in (None, chunk.response)
     id = chunk.call.get("id")
     return bool(id and chunk.call.get("name")) and id != slot.call
 

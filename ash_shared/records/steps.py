@@ -245,7 +245,7 @@ class Chunk(NamedTuple):
     """The block of audio that may be complete (`is_last`)."""
     anonymous_slot: bool = False
     """True if the slot name may already have been used, for formats that do not name positions. A call with
-    another id and name replaces the call in the slot."""
+    another id and name replaces the call in the slot, and a text of another response the text."""
     response: str | None = None
     """The response id for the events of this chunk; None for the id of the open response."""
 

@@ -485,7 +485,32 @@ def _shown(part: Any) -> Any:
     return part.get("inlineReference") if is_text else {key: part[key] for key in part if key != "kind"}
 
 
+def _ag_ui(record: dict[str, Any]) -> Any:
+    if record.get("type") == "TOOL_CALL_RESULT":
+        return _select(record, "content", "toolCallId")
+    messages = record.get("messages") or (record.get("input") or {}).get("messages")
+    return [_ag_ui_message(message) for message in messages] if messages else None
+
+
+def _ag_ui_message(message: dict[str, Any]) -> Any:
+    if message["role"] == "activity":
+        return message
+    names = ("content", "toolCallId", "encryptedValue", "error", "name")
+    parts = [_ag_ui_part(value) for value in _select(message, *names)]
+    return [parts, [[call["id"], call["function"]] for call in message.get("toolCalls", [])]]
+
+
+def _ag_ui_part(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_ag_ui_part(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    source = value.get("source") or {}
+    return [_select(value, "text", "id", "metadata"), _select(source, "value", "mimeType", "provider")]
+
+
 _CONTENTS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
+    "ag_ui": _ag_ui,
     "amp_thread": _amp,
     "antigravity": _antigravity,
     "atif": _atif,

@@ -135,6 +135,7 @@ def test_nearly_all_blocks_are_typed(corpus_folder: Path, capsys: pytest.Capture
 
 
 SOURCES = {
+    "ag_ui": "ag_ui",
     "amp_thread": "amp_thread",
     "antigravity": "antigravity",
     "atif": "atif",
@@ -172,6 +173,10 @@ SOURCES = {
 
 NONE: tuple[str, ...] = ()
 AMBIGUOUS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "ag_ui": {  # invalid events in a project's tests
+        "ag-ui-protocol__ag-ui__002.sse.txt:26": NONE,
+        "ag-ui-protocol__ag-ui__002.sse.txt:27": NONE,
+    },
     "agent_sdk_stream": {
         "BloopAI__vibe-kanban__001.jsonl:9": NONE,  # an invented tool_use line, and its result
         "BloopAI__vibe-kanban__001.jsonl:18": NONE,

@@ -35,7 +35,16 @@ def _documents_of(bundle: str) -> str:
 def texts_of(folder: Path) -> Iterator[tuple[str, str]]:
     """Yield each text of a folder with its position: the lines of JSONL files and of databases, or whole documents."""
     for path, text in files_of(folder):
-        lines = [text] if path.suffix == ".json" else text.split("\n")
+        lines = _lines_of(path, text)
         for number, line in enumerate(lines, start=1):
             if line.strip():
                 yield f"{path.name}:{number}", line
+
+
+def _lines_of(path: Path, text: str) -> list[str]:
+    """Return the lines of a file; of a stream of server-sent events, their data; of a document, the whole text."""
+    if ".sse" in path.suffixes:
+        return [line.removeprefix("data:") for line in text.split("\n") if line.startswith("data:")]
+    if path.name.startswith("ag-ui-protocol"):  # recorded streams by name
+        return [json.dumps(event) for stream in json.loads(text).values() for event in stream]
+    return [text] if path.suffix == ".json" else text.split("\n")

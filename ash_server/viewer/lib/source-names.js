@@ -23,6 +23,7 @@ const NAMES = {
   langchain: "LangChain",
   pydantic_ai: "Pydantic AI",
   vercel: "Vercel AI SDK",
+  ag_ui: "AG-UI",
   atif: "ATIF",
   amp_thread: "Amp",
   openhands: "OpenHands",

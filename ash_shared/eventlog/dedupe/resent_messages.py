@@ -27,10 +27,16 @@ def without_resent(output: LineOutput, part: Part) -> Part:
     return part if len(new) == len(part.blocks) else replace(part, blocks=new)
 
 
+def count_from_here(state: State) -> None:
+    """Count emitted blocks from here on, because a later record may repeat them."""
+    if state.sent_counts is None:
+        state.sent_counts = {}
+
+
 def _counts(state: State, part: Part) -> dict[str, int] | None:
     """Return the counts of blocks, which begin with the first record of several messages."""
-    if state.sent_counts is None and part.original is not None:
-        state.sent_counts = {}
+    if part.original is not None:
+        count_from_here(state)
     return state.sent_counts
 
 
