@@ -384,7 +384,9 @@ _MESSAGE_KEYS = frozenset({"payload", "type"})
 def _is_state(record: Record) -> bool:
     """Return True for `state.json`, with the title of a session."""
     is_state = isinstance(record.get("agents"), dict) and "custom" in record and "isCustomTitle" in record
-    return is_state and not body_keys(record) and record.keys().isdisjoint(("message", "role"))
+    return (
+        is_state and not body_keys(record) and record.keys().isdisjoint(("message", "role", "schema_version"))
+    )
 
 
 def _is_event(record: Record) -> bool:
