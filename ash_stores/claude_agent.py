@@ -6,6 +6,7 @@ A transcript has the name that its file has for `ash import`: `projects/PROJECT/
 
 import asyncio
 import json
+import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from claude_agent_sdk.types import SessionListSubkeysKey, SessionStoreListEntry,
 from ash_client import ApiError, MessageToAppend
 from ash_client.requests import batched
 from ash_client.retry import Attempts, Retry
-from ash_shared.model.message import RECORD_ID_PREFIX
+from ash_shared.model.message import RECORD_ID_PREFIX, record_message_id
 from ash_shared.model.session import Session
 from ash_stores.connection import (
     Address,
@@ -41,11 +42,10 @@ SUMMARY = "claude_agent_sdk"
 
 _MAX_MIRRORS = 1000
 """Transcripts with a state kept between appends; for others, it is read again."""
-_MAX_RECORD_ID = 200
 _SUFFIX = ".jsonl"
 _CONFLICTS = Retry(seconds=30, statuses=frozenset({409}))
-"""Retries after a conflict. They end within the SDK's timeout of 60 s: it repeats an append after an error, but not
-after a timeout."""
+"""Retries after a conflict with an import, or with writers beside one. They end within the SDK's timeout of 60 s: it
+repeats an append after an error, but not after a timeout."""
 _LEFT_TO_NEXT_APPEND = frozenset({"sequence_mismatch", "session_not_found", "body_too_large"})
 
 Entries = list[SessionStoreEntry]
@@ -74,6 +74,9 @@ class _Mirror:
     """The `uuid` of lines that an import has stored, with other ids than a mirror."""
     read: int = 0
     """`imported` is complete up to this sequence."""
+    is_shared: bool = False
+    """True after another writer was faster, until the summary has been written again. Records are then appended without
+    a condition, and at first without the summary."""
     unanswered: list[_Line] = field(default_factory=list)
     """The lines of the last append, if it failed: a repeated append has their ids."""
 
@@ -171,11 +174,7 @@ class AshSessionStore:
         ]
 
     async def _append_batch(self, key: SessionKey, mirror: _Mirror, lines: list[_Line]) -> None:
-        """Append the lines that are not stored, and the summary with them, to the session as it was read last.
-
-        After a conflict with another writer, wait and read the session again, because a summary depends on all entries
-        before it.
-        """
+        """Append the lines that are not stored, with the summary if no other writer is faster."""
         client = self._clients.client
         conflicts = Attempts(_CONFLICTS)
         while True:
@@ -184,37 +183,61 @@ class AshSessionStore:
             new = [line for line in lines if _record_id(line) not in mirror.imported]
             if not new:
                 return
-            summary = _fold(mirror.summary, [line.entry for line in new]) if mirror.has_summary else None
+            append = self._append_beside_others if mirror.is_shared else self._append_with_summary
             try:
-                appended = await client.commit(
-                    str(mirror.session_id),
-                    [line.message for line in new],
-                    metadata=_to_metadata(summary, mirror.sequence + len(new)),
-                    expected_sequence=mirror.sequence,
-                )
+                await append(client, mirror, new)
             except ApiError as error:
                 lines = await self._recover(client, mirror, new, error, conflicts)
-                continue
-            created = [
-                (line.entry, each.sequence) for line, each in zip(new, appended, strict=True) if each.created
-            ]
-            if created:
-                mirror.sequence = mirror.read = created[-1][1]
-            if len(created) == len(new):
-                mirror.summary = summary
-            elif created and mirror.has_summary:
-                await self._add_to_summary(client, mirror, [entry for entry, _ in created])
-            return
+            else:
+                return
 
-    async def _add_to_summary(self, client: SessionClient, mirror: _Mirror, entries: Entries) -> None:
-        """Include entries that were appended without a summary, because others of their batch were stored already."""
-        mirror.summary = _fold(mirror.summary, entries)
+    async def _append_with_summary(self, client: SessionClient, mirror: _Mirror, new: list[_Line]) -> None:
+        """Append to the session as it was read last, because a summary depends on all entries before it."""
+        summary = _fold(mirror.summary, [line.entry for line in new]) if mirror.has_summary else None
+        appended = await client.commit(
+            str(mirror.session_id),
+            [line.message for line in new],
+            metadata=_to_metadata(summary, mirror.sequence + len(new)),
+            expected_sequence=mirror.sequence,
+        )
+        created = [
+            (line.entry, each.sequence) for line, each in zip(new, appended, strict=True) if each.created
+        ]
+        if created:
+            mirror.sequence = mirror.read = created[-1][1]
+        if len(created) == len(new):
+            mirror.summary = summary
+        elif created and mirror.has_summary:  # others of the batch were stored already
+            mirror.summary = _fold(mirror.summary, [entry for entry, _ in created])
+            await self._write_summary(client, mirror)
+
+    async def _append_beside_others(self, client: SessionClient, mirror: _Mirror, new: list[_Line]) -> None:
+        """Append behind the entries of other writers, and let the writer of the last entry write the summary.
+
+        The append has waited for the others, so half of its time shows whether one of them follows.
+        """
+        began = time.monotonic()
+        appended = await client.commit(str(mirror.session_id), [line.message for line in new])
+        last = max((each.sequence for each in appended if each.created), default=None)
+        if last is None or not mirror.has_summary:
+            return
+        await asyncio.sleep((time.monotonic() - began) / 2)
+        session = await client.get_session(str(mirror.session_id))
+        mirror.is_shared = _has_only_records(session)
+        if session.message_count <= last:
+            await self._read(client, mirror, session, last)
+            await self._write_summary(client, mirror)
+
+    async def _write_summary(self, client: SessionClient, mirror: _Mirror) -> None:
+        """Write the summary unless another writer has appended: it writes the next one."""
         metadata = _to_metadata(mirror.summary, mirror.sequence)
         try:
             await client.commit(str(mirror.session_id), metadata=metadata, expected_sequence=mirror.sequence)
         except ApiError as error:
             if error.code not in _LEFT_TO_NEXT_APPEND:
                 raise
+        else:
+            mirror.is_shared = False
 
     async def _recover(
         self, client: SessionClient, mirror: _Mirror, lines: list[_Line], error: ApiError, conflicts: Attempts
@@ -223,10 +246,12 @@ class AshSessionStore:
         if error.code == "session_not_found":
             mirror.session_id = None
         elif error.code == "sequence_mismatch":
-            await asyncio.sleep(uniform(0, conflicts.delay_after(error)))
-            last = error.problem.get("currentSequence", 0)
             session = await client.get_session(str(mirror.session_id))
-            await self._read(client, mirror, session, last)
+            mirror.is_shared = _has_only_records(session)
+            if not mirror.is_shared:
+                await asyncio.sleep(uniform(0, conflicts.delay_after(error)))
+                session = await client.get_session(str(mirror.session_id))
+                await self._read(client, mirror, session, error.problem.get("currentSequence", 0))
         elif error.code == "id_conflict" and error.index is not None:  # its `uuid` is stored
             return [*lines[: error.index], *lines[error.index + 1 :]]
         elif error.code == "body_too_large" and mirror.has_summary:
@@ -242,7 +267,7 @@ class AshSessionStore:
         session = parent
         if name != main:
             session = await client.create_session(source=SOURCE, external_id=name, parent_id=parent.id)
-        mirror.session_id, mirror.imported = session.id, set()
+        mirror.session_id, mirror.imported, mirror.is_shared = session.id, set(), False
         mirror.read = session.message_count if session.file_modified_at is None else 0
         await self._read(client, mirror, session, session.message_count)
 
@@ -305,12 +330,16 @@ def _to_line(entry: SessionStoreEntry) -> _Line:
 
 def _message_id(entry: SessionStoreEntry) -> str:
     uuid = cast("dict[str, Any]", entry).get("uuid")
-    is_id = isinstance(uuid, str) and uuid.isprintable() and 0 < len(uuid) <= _MAX_RECORD_ID
-    return RECORD_ID_PREFIX + (str(uuid) if is_id else str(uuid4()))
+    return record_message_id(uuid) or f"{RECORD_ID_PREFIX}{uuid4()}"
 
 
 def _record_id(line: _Line) -> str:
     return line.message["id"].removeprefix(RECORD_ID_PREFIX)
+
+
+def _has_only_records(session: Session) -> bool:
+    """True if no file is imported into the session. An import that follows stores records with the same ids."""
+    return session.file_modified_at is None and session.message_count > 0
 
 
 def _repeated(entries: Sequence[SessionStoreEntry], unanswered: list[_Line]) -> list[_Line]:

@@ -267,8 +267,8 @@ class _RemoteSession:
         compared = await self._server.send(compare_messages(self._session_id, ids))
         return bool(compared.equal or compared.deleted or compared.different)
 
-    def prepare(self, name: str, text: str) -> MessageToAppend:
-        message: MessageToAppend = {"id": line_id(self._session_id, name), "content": text}
+    def prepare(self, name: str, text: str, id: str | None = None) -> MessageToAppend:
+        message: MessageToAppend = {"id": id or line_id(self._session_id, name), "content": text}
         return {**message, "source": self._source} if self._source else message
 
     async def stream_stored(self) -> AsyncGenerator[Message, None]:

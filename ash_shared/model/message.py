@@ -24,6 +24,16 @@ UNKNOWN_SOURCE = "unknown"
 RECORD_ID_PREFIX = "record:"
 """The beginning of the ids of messages that a program has stored one by one, not as the lines of a file."""
 
+_MAX_RECORD_ID = 200
+
+
+def record_message_id(record_id: object) -> str | None:
+    """Return the id of the message with a record; None if the provider's id of the record is not usable."""
+    is_usable = (
+        isinstance(record_id, str) and record_id.isprintable() and 0 < len(record_id) <= _MAX_RECORD_ID
+    )
+    return f"{RECORD_ID_PREFIX}{record_id}" if is_usable else None
+
 
 def declared_source(source: str) -> str | None:
     """Return the source to read a text with: None, so that it is detected, if the stored one is unknown."""

@@ -104,6 +104,10 @@ def _ignore(_: int) -> None:
     pass
 
 
+def _no_id(_: str) -> None:
+    pass
+
+
 async def import_file(  # noqa: PLR0913  # one argument per option
     store: Store,
     path: Path,
@@ -333,8 +337,8 @@ class SessionTarget(Protocol):
     async def append_after(self, sequence: int, prepared: list[Any]) -> Sequence[Appended | AppendedMessage]:
         """Append lines if the session ends with a sequence. Raises SequenceMismatch."""
 
-    def prepare(self, name: str, text: str) -> Any:
-        """Return a line for `append`."""
+    def prepare(self, name: str, text: str, id: str | None = None) -> Any:
+        """Return a line for `append`; its id is derived from its name by default."""
 
     async def append(self, prepared: list[Any]) -> Iterable[bool]:
         """Append lines, all or none, and return of each whether it is new. Raises IdConflict."""
@@ -369,8 +373,8 @@ class LocalSession:
             self._session_id, prepared, expected_sequence=sequence, now=to_milliseconds(self._modified_at)
         )
 
-    def prepare(self, name: str, text: str) -> PreparedMessage:
-        id = line_id(self._session_id, name)
+    def prepare(self, name: str, text: str, id: str | None = None) -> PreparedMessage:
+        id = id or line_id(self._session_id, name)
         return prepare_message(self._session_id, text, id=id, source=self._source)
 
     async def append(self, prepared: list[PreparedMessage]) -> Iterable[bool]:
@@ -520,7 +524,8 @@ class FileImport:
             outcomes = [stored.take(line.data or b"") for line in batch]
             self.result.counts.update(outcome for outcome in outcomes if outcome)
             missing = [line for line, outcome in zip(batch, outcomes, strict=True) if outcome is None]
-            messages = [message async for message in self._parse(self._skip_incomplete(missing))]
+            new = self._parse(self._skip_incomplete(missing), stored.name_new)
+            messages = [message async for message in new]
             if messages:
                 appended = await self._target.append_after(stored.last_sequence, messages)
                 self.result.counts.update(map(_outcome, appended))
@@ -757,7 +762,9 @@ class FileImport:
             else:
                 yield line
 
-    async def _parse(self, lines: Iterable[FileLine]) -> AsyncGenerator[Any, None]:
+    async def _parse(
+        self, lines: Iterable[FileLine], message_id: Callable[[str], str | None] = _no_id
+    ) -> AsyncGenerator[Any, None]:
         for count, line in enumerate(lines, 1):
             if not count % _YIELD_EVERY:
                 await asyncio.sleep(0)
@@ -767,7 +774,7 @@ class FileImport:
             else:
                 self._last_line = line
                 name = name_by_text(line) if self.is_rewritten else line.name
-                yield self._target.prepare(name, text)
+                yield self._target.prepare(name, text, message_id(text))
 
 
 def _outcome(appended: Appended | AppendedMessage) -> ImportOutcome:

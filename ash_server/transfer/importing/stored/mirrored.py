@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Literal, TypeAlias
 
 from ash_server.store.message_pages import StoredMessage
-from ash_shared.model.message import RECORD_ID_PREFIX, Message
+from ash_shared.model.message import RECORD_ID_PREFIX, Message, record_message_id
 from ash_shared.parsing.parsed_text import identify
 
 _Stored: TypeAlias = Literal["existing", "deleted"]
@@ -23,6 +23,7 @@ class MirroredRecords:
         self.last_sequence = 0
         self._ids = dict[str, _Stored]()
         self._values = Counter[str]()
+        self._named = set[str]()
 
     def add(self, message: StoredMessage | Message) -> None:
         self.last_sequence = message.sequence
@@ -46,6 +47,17 @@ class MirroredRecords:
         value = _value(text)
         self._values[value] -= 1
         return "existing" if self._values[value] >= 0 else None
+
+    def name_new(self, text: str) -> str | None:
+        """Return the message id of a new line: the program would store its record with the same one.
+
+        None if the record has no id, or an earlier line has it too.
+        """
+        id = record_message_id(identify(text, self._source).record)
+        if id is None or id in self._named:
+            return None
+        self._named.add(id)
+        return id
 
 
 def _decode(line: bytes) -> str:
