@@ -29,7 +29,6 @@ from ash_server.store.log.writer import (
     Counters,
     PreparedEvent,
     StreamIds,
-    columns,
     derive,
     ending,
     last_posted,
@@ -286,8 +285,7 @@ async def _write_events(
     lines = (message.line for message in new)
     derived, saved = await with_normalizer(conn, session_id, counters, derive_events, lines)
     events = await resolve_id_conflicts(conn, session_id, derived)
-    rows = columns(events, may_have_chunks=counters.may_have_chunks)
-    await write_events(conn, session_id, counters, rows, saved, messages=len(new))
+    await write_events(conn, session_id, counters, events, saved, messages=len(new))
     if inherited:
         await set_inherited(conn, session_id, inherited)
 

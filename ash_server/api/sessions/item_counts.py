@@ -8,7 +8,7 @@ from litestar.params import FromPath
 from ash_server.api.http.dependencies import InjectedReader
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.errors import SessionNotFound
-from ash_server.store.conversation.item_counts import ItemCounts
+from ash_shared.projections.item_counts import ItemCounts
 
 
 class ItemCountController(Controller):

@@ -1,7 +1,8 @@
 """Sessions as standard messages, projections and summaries."""
 
+from uuid import UUID
+
 from ash_server.store.borrowed import Resource, read_pages
-from ash_server.store.conversation.item_counts import count_items
 from ash_server.store.conversation.projection_inputs import (
     read_atif,
     read_events,
@@ -11,6 +12,8 @@ from ash_server.store.conversation.projection_inputs import (
 from ash_server.store.conversation.session_changes import read_changes
 from ash_server.store.conversation.session_comparison import read_comparison
 from ash_server.store.conversation.standard_pages import get_conversation, get_event_pages, get_pages
+from ash_server.store.log.totals import count_items
+from ash_shared.projections.item_counts import ItemCounts
 
 
 class ConversationReader(Resource):
@@ -25,4 +28,8 @@ class ConversationReader(Resource):
     read_atif = read_pages(read_atif)
     read_changes = read_pages(read_changes)
     compare = read_pages(read_comparison)
-    count_items = read_pages(count_items)
+
+    async def count_items(self, session_id: UUID) -> ItemCounts:
+        """Return the number of items that each filter of the viewer hides. Raises SessionNotFound."""
+        save = None if self._connections.is_replica else self._connections.changes
+        return await count_items(self._connections.connection, save, session_id)

@@ -31,7 +31,6 @@ from ash_server.store.log.stored_json import event_json
 from ash_server.store.log.writer import (
     FIND_STORED_EVENTS,
     PreparedEvent,
-    columns,
     ending,
     last_posted,
     lock,
@@ -163,8 +162,7 @@ async def end_session(conn: AsyncConnection, session_id: UUID) -> int:
 
         new, saved = await with_normalizer(conn, session_id, counters, derive_events)
         if new or counters.normalizer_state is not None:
-            rows = columns(new, may_have_chunks=counters.may_have_chunks)
-            await write_events(conn, session_id, counters, rows, saved)
+            await write_events(conn, session_id, counters, new, saved)
         if new:
             await conn.execute(SQL.touch_session, [session_id])
     return len(new)
@@ -394,8 +392,7 @@ async def _post_new(
             appended.append(Appended(event["id"], known[0] if known else last, known is None))
         if new:
             saved = await save(conn, session_id, normalizer, derived)
-            rows = columns(new, may_have_chunks=counters.may_have_chunks)
-            await write_events(conn, session_id, counters, rows, saved)
+            await write_events(conn, session_id, counters, new, saved)
             if _touches(each.event for each in new):
                 await conn.execute(SQL.touch_session, [session_id])
     return appended

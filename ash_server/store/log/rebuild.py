@@ -22,9 +22,10 @@ from psycopg.rows import args_row
 
 from ash_server.errors import SessionNotFound
 from ash_server.offload import offload
-from ash_server.store.log import open_texts, writer
+from ash_server.store.log import open_texts, totals, writer
 from ash_server.store.log.derived import Derived
 from ash_server.store.log.tool_calls import replace_facts
+from ash_server.store.log.totals import TotalsOfLog
 from ash_server.store.log.writer import (
     Counters,
     IssueCounts,
@@ -93,8 +94,8 @@ class UnderivedEvent:
     message_sequence: int
     origin: str
     explicit_id: str | None
-    content: str | None
-    """The JSON of a posted event that affects derived ones."""
+    content: str
+    """The JSON of a posted event; empty for others."""
 
 
 class End(NamedTuple):
@@ -210,7 +211,7 @@ class StoredInput:
     ) -> AsyncGenerator[StoredLine | UnderivedEvent | End, None]:
         """Yield the next messages, posted events and ends, up to the last ones, in the order of the log and in bounded
         memory."""
-        events = [list(NOTED), self._session_id, self._event, last_event]
+        events = [self._session_id, self._event, last_event]
         others = self._stream_rows("others", UnderivedEvent, SQL.list_underived_events, events)
         lines = [self._session_id, self._message, last_message]
         messages = self._stream_rows("messages", StoredLine, SQL.list_messages, lines)
@@ -268,6 +269,7 @@ class NewLog:
         self._parts = tempfile.SpooledTemporaryFile[bytes](_MAX_MEMORY)
         self._normalizer = Normalizer()
         self._derived = Derived()
+        self._totals = TotalsOfLog()
         self._pending: list[PreparedEvent] = []
         self._messages = 0
         self._issues = IssueCounts(0, 0)
@@ -289,6 +291,7 @@ class NewLog:
         saved = self._normalizer.save()
         place = [last, counters.event_sequence, saved.state, NORMALIZER_VERSION]
         await conn.execute(SQL.set_counters, [*place, *self._issues, self._may_have_chunks, session_id])
+        await totals.write(conn, session_id, self._totals.kept(last))
         await conn.execute(SQL.delete_ends, [session_id, counters.event_sequence])
         now = milliseconds()
         await replace_answers(conn, session_id, self._derived.answers, now)
@@ -329,9 +332,9 @@ class NewLog:
 
     def _move(self, posted: UnderivedEvent) -> None:
         self._flush()
-        event = {"type": posted.type}
-        if posted.content is not None:
-            event = msgspec.json.decode(posted.content)
+        event = msgspec.json.decode(posted.content)
+        self._totals.add([event])
+        if posted.type in NOTED:
             self._normalizer.observe(event)
             self._derived.add(self._normalizer, None)
         self._issues = self._issues.add([event])
@@ -343,6 +346,7 @@ class NewLog:
         if not new:
             return
         self._issues = self._issues.add(each.event for each in new)
+        self._totals.add(each.event for each in new)
         rows = self._columns(new)
         self._save(new if any(each.has_own_id for each in new) else rows)
 

@@ -16,7 +16,7 @@ WHERE session_id = %b AND kind <> 'deleted'
 -- name: list_underived_events
 -- The columns of `UnderivedEvent` for events of the old log.
 SELECT sequence, type, message_sequence, origin, explicit_id,
-    CASE WHEN origin = 'posted' AND type = ANY(%b) THEN stored_json END AS content
+    CASE WHEN origin = 'posted' THEN stored_json ELSE '' END AS content
 FROM events WHERE session_id = %b AND sequence > %b AND sequence <= %b AND origin <> 'line'
 ORDER BY sequence
 

@@ -16,7 +16,7 @@ from psycopg import AsyncConnection, AsyncCursor
 
 from ash_server.errors import SessionNotFound
 from ash_server.ids import named_ids
-from ash_server.store.log import open_texts, tool_calls
+from ash_server.store.log import open_texts, tool_calls, totals
 from ash_server.store.log.derived import Derived
 from ash_server.store.log.stored_json import StoredJson, encode_text, encode_whole, encoder_of
 from ash_server.store.log.tool_calls import NewFacts, encode_calls, write_calls
@@ -69,6 +69,8 @@ class Counters(NamedTuple):
     normalizer_version: int | None
     may_have_chunks: bool
     """True if the log may have chunks."""
+    totals: str
+    totals_sequence: int
 
 
 async def lock(conn: AsyncConnection, session_id: UUID) -> Counters:
@@ -226,15 +228,20 @@ async def write_events(
     conn: AsyncConnection,
     session_id: UUID,
     counters: Counters,
-    rows: Mapping[str, Any],
+    events: Sequence[PreparedEvent],
     saved: Saved,
     *,
     messages: int = 0,
 ) -> None:
     """Append events, update the counters, and save what the normaliser has derived beside them, under the lock.
 
-    `rows` are the `columns` of the events, `messages` is the number of messages stored with them.
+    `messages` is the number of messages stored with the events.
     """
+    rows = columns(events, may_have_chunks=counters.may_have_chunks)
+    kept = totals.KeptTotals(counters.totals, counters.totals_sequence)
+    added = await totals.follow(
+        conn, session_id, kept, counters.event_sequence, [each.event for each in events]
+    )
     params = {
         "session_id": session_id,
         "messages": messages,
@@ -244,6 +251,8 @@ async def write_events(
         "prompts": saved.facts.prompts,
         "turns": saved.facts.turns,
         "active_ms": saved.facts.active_ms,
+        "totals": added.totals if added else None,
+        "totals_sequence": added.sequence if added else None,
         **rows,
         **{name: without_nulls(rows[name]) for name in _SPARSE_COLUMNS},
     }

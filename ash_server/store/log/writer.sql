@@ -1,6 +1,6 @@
 -- fragment: counters
 -- The columns of `Counters`.
-message_sequence, event_sequence, normalizer_state, normalizer_version, may_have_chunks
+message_sequence, event_sequence, normalizer_state, normalizer_version, may_have_chunks, totals, totals_sequence
 
 -- name: lock_counters
 -- The counters of a session, locked.
@@ -40,7 +40,8 @@ normalizer_state = %(state)b,
 normalizer_version = CASE WHEN message_sequence = 0 THEN %(version)b ELSE normalizer_version END,
 errors = errors + %(errors)b, unrecognised = unrecognised + %(unrecognised)b,
 may_have_chunks = may_have_chunks OR %(may_have_chunks)b,
-prompts = prompts + %(prompts)b, turns = turns + %(turns)b, active_ms = active_ms + %(active_ms)b
+prompts = prompts + %(prompts)b, turns = turns + %(turns)b, active_ms = active_ms + %(active_ms)b,
+totals = coalesce(%(totals)b, totals), totals_sequence = coalesce(%(totals_sequence)b::bigint, totals_sequence)
 
 -- name: update_counters
 -- The counters after new messages without events.

@@ -21,7 +21,7 @@ from psycopg import AsyncConnection
 
 from ash_server.ids import uuid7_text
 from ash_server.offload import offload
-from ash_server.store.log import open_texts
+from ash_server.store.log import open_texts, totals
 from ash_server.store.log.derived import Derived
 from ash_server.store.log.events import append_events
 from ash_server.store.log.rebuild import (
@@ -38,6 +38,7 @@ from ash_server.store.log.rebuild import (
 )
 from ash_server.store.log.stored_json import event_json
 from ash_server.store.log.tool_calls import replace_facts
+from ash_server.store.log.totals import TotalsOfLog
 from ash_server.store.log.writer import (
     Counters,
     IssueCounts,
@@ -53,18 +54,16 @@ from ash_server.store.message_pages import StoredMessage, find_last, find_messag
 from ash_server.store.session_facts import RecordFacts, collect_facts
 from ash_server.store.statements import statements
 from ash_server.store.usage.answers import replace_answers
-from ash_shared.eventlog import NORMALIZER_VERSION, Event, Line, Normalizer, line_of
+from ash_shared.eventlog import NORMALIZER_VERSION, NOTED, Event, Line, Normalizer, line_of
 from ash_shared.eventlog.facts.lines import NO_FACTS
 from ash_shared.eventlog.normalizer import SavedState
 from ash_shared.model.message import Description
 from ash_shared.parsing.describe import describe_parsed
 from ash_shared.parsing.parsed_text import parse_raw
+from ash_shared.projections.item_counts import DELETED
 from ash_shared.records.inherited import InheritedRecords
 
 SQL = statements(__file__, event_json=event_json())
-
-REASON = "deleted"
-"""The `reason` of the retractions."""
 
 _MAX_POPPED = 20
 """Messages at the end that may be deleted by others while the last one is deleted."""
@@ -201,12 +200,13 @@ class _Deletion:
         else:
             await _empty(conn, session_id, removed)
             await _save_state(conn, session_id, state)
+            await totals.write(conn, session_id, self._comparison.totals.kept(counters.event_sequence))
             if self._comparison.has_stated:
                 derived, now = self._comparison.derived, milliseconds()
                 await replace_answers(conn, session_id, derived.answers, now)
                 await replace_facts(conn, session_id, derived.facts, now)
         ids = [event["id"] for _, _, event in removed]
-        payload = {"eventIds": ids, "messageSequences": [sequence], "reason": REASON}
+        payload = {"eventIds": ids, "messageSequences": [sequence], "reason": DELETED}
         await append_events(
             conn, session_id, [{"id": uuid7_text(), "type": "retraction", "payload": payload}]
         )
@@ -264,7 +264,7 @@ async def _empty(conn: AsyncConnection, session_id: UUID, removed: Sequence[tupl
 
 
 def _emptied(event: Event, *, has_columns: bool) -> str:
-    payload = {"payload": {"eventIds": [event["id"]], "reason": REASON}}
+    payload = {"payload": {"eventIds": [event["id"]], "reason": DELETED}}
     if has_columns:
         return _encode(payload).decode()[1:]
     head = {name: event[name] for name in ("id", "timestamp", "sessionId")}
@@ -322,6 +322,8 @@ class _Comparison:
         """Facts from the other messages."""
         self.derived = Derived()
         """Usage and facts in the other messages."""
+        self.totals = TotalsOfLog()
+        """Totals of the other events."""
         self._input = StoredInput(conn, session_id)
         self._session_id = session_id
         self._full = Normalizer()
@@ -363,8 +365,9 @@ class _Comparison:
         return derive(target, self._session_id, stored.sequence, line, stored.now, derived=derived)
 
     def _observe(self, posted: UnderivedEvent) -> None:
-        if posted.content is not None:
-            event = _decode(posted.content)
+        event = _decode(posted.content)
+        self.totals.add([event])
+        if posted.type in NOTED:
             for normalizer in {self._full, self._rest}:
                 normalizer.observe(event)
             self.derived.add(self._rest, None)
@@ -375,6 +378,7 @@ class _Comparison:
 
     def _compare(self, derive_events: Callable[[Normalizer, Derived | None], list[PreparedEvent]]) -> None:
         events = derive_events(self._rest, self.derived)
+        self.totals.add(each.event for each in events)
         if self._rest is self._full:
             return
         self.differ = derive_events(self._full, None) != events

@@ -35,7 +35,7 @@ $$;
 
 -- Tables, written by `make schema` from tables.py.
 
-INSERT INTO alembic_version VALUES ('0036');
+INSERT INTO alembic_version VALUES ('0037');
 
 -- sessions
 
@@ -154,6 +154,8 @@ CREATE TABLE session_counters (
     files_changed BIGINT DEFAULT '0' NOT NULL,
     lines_added BIGINT DEFAULT '0' NOT NULL,
     lines_removed BIGINT DEFAULT '0' NOT NULL,
+    totals TEXT DEFAULT '' NOT NULL,
+    totals_sequence BIGINT DEFAULT '0' NOT NULL,
     CONSTRAINT session_counters_pkey PRIMARY KEY (session_id),
     CONSTRAINT session_counters_session_id_fkey FOREIGN KEY(session_id) REFERENCES sessions (id) ON DELETE CASCADE
 )
@@ -172,6 +174,8 @@ COMMENT ON COLUMN session_counters.active_ms IS 'time without waiting for a pers
 COMMENT ON COLUMN session_counters.tool_calls IS 'number of tool calls';
 COMMENT ON COLUMN session_counters.tool_failures IS 'number of tool calls that failed or were denied';
 COMMENT ON COLUMN session_counters.files_changed IS 'number of paths with changes';
+COMMENT ON COLUMN session_counters.totals IS 'totals of the events up to totals_sequence, as JSON; empty: of none';
+COMMENT ON COLUMN session_counters.totals_sequence IS 'last event in totals';
 ALTER TABLE session_counters ENABLE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON session_counters TO ash_app
     USING (tenant = (SELECT current_setting('ash.tenant')::integer));

@@ -1,6 +1,7 @@
 """Rows that requests read in a large store: by the plans of their statements, not by time."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import Any
 from uuid import UUID
 
@@ -9,6 +10,7 @@ from psycopg import AsyncConnection, AsyncCursor
 
 from ash_server.store.lists.session_lists import list_sessions
 from ash_server.store.log.events import get_event_page
+from ash_server.store.log.totals import count_items
 from ash_server.store.message_pages import list_page
 from ash_server.store.search.query import find
 from ash_server.store.search.within import find_in_session
@@ -107,3 +109,15 @@ async def test_statements_read_a_limited_number_of_rows(
         read[name] = max(rows for _, rows in plans)
 
     assert {name: rows for name, rows in read.items() if rows > READS[name][1]} == {}
+
+
+@not_on_cluster("EXPLAIN shows the plan of the coordinator")
+async def test_counts_of_items_are_kept(large: AsyncConnection, plans: list[tuple[str, float]]) -> None:
+    def connect() -> nullcontext[AsyncConnection]:
+        return nullcontext(large)
+
+    first = await count_items(connect, connect, LONG)
+    plans.clear()
+
+    assert await count_items(connect, connect, LONG) == first
+    assert max(rows for _, rows in plans) <= 1

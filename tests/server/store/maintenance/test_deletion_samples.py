@@ -52,6 +52,7 @@ async def stored(store: Store, tables: AsyncConnection, session: UUID) -> dict[s
         key = "id" if name == "session" else "session_id"
         cursor = await tables.execute(f"{query} WHERE {key} = %s", [session])  # constants
         rows[name] = sorted(map(repr, await cursor.fetchall()))
+    rows["items"] = await store.conversation.count_items(session)
     return rows
 
 

@@ -1,0 +1,32 @@
+-- name: read
+-- The totals of a session, and the bounds of its log.
+SELECT totals, totals_sequence, event_sequence, last_dropped_sequence FROM session_counters WHERE session_id = %b
+
+-- name: list_retractions
+-- The retractions between two events.
+SELECT sequence, {event_json}
+FROM events AS entry
+WHERE session_id = %(session_id)b AND sequence > %(after)b AND sequence <= %(last)b AND type = 'retraction'
+ORDER BY sequence
+
+-- fragment: columns
+-- The sequence of an event, and its JSON, with its long texts only if its type is counted by them.
+sequence, CASE WHEN type = ANY(%(types)b) THEN {event_json} ELSE {without_text} END
+
+-- fragment: page
+-- The events between two sequences.
+SELECT session_id, sequence, type, message_sequence, {stored_columns}
+FROM events
+WHERE session_id = %(session_id)b AND sequence > %(after)b AND sequence <= %(last)b
+
+-- name: set
+-- The totals after a change of the log.
+UPDATE session_counters SET totals = %b, totals_sequence = %b WHERE session_id = %b
+
+-- name: save
+-- The totals of events that were read without a lock, unless others are stored, or a retraction has changed the events.
+UPDATE session_counters SET totals = %(totals)b, totals_sequence = %(sequence)b
+WHERE session_id = %(session_id)b AND totals_sequence = %(before)b AND last_dropped_sequence = %(dropped)b
+  AND NOT EXISTS (
+      SELECT FROM events
+      WHERE events.session_id = %(session_id)b AND sequence > %(last)b AND type = 'retraction' AND origin = 'posted')

@@ -1,0 +1,133 @@
+"""Totals that are kept when a log changes equal the totals of the whole log."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import pytest
+from psycopg import AsyncConnection
+
+from ash_server import Store
+from ash_server.store.log import totals
+from ash_shared.projections.item_counts import ItemCounts
+from tests.server.store.maintenance.test_deletion_samples import SAMPLES, new_session
+
+Event = dict[str, Any]
+
+
+async def read_all(store: Store, tables: AsyncConnection, session: UUID) -> ItemCounts:
+    """Count without what is kept, which stays as it is."""
+    kept = await state_of(tables, session)
+    await tables.execute(totals.SQL.set, [*totals.NO_TOTALS, session])
+    counts, _ = await totals._read(
+        store._connections.connection, session, totals.NO_TOTALS, await last_event(tables, session)
+    )
+    await tables.execute(totals.SQL.set, [*kept, session])
+    return counts
+
+
+async def state_of(tables: AsyncConnection, session: UUID) -> totals.KeptTotals:
+    return (await totals._find_place(tables, session)).kept
+
+
+async def last_event(tables: AsyncConnection, session: UUID) -> int:
+    return (await totals._find_place(tables, session)).last
+
+
+CHANGES: dict[str, Callable[[Store, UUID], Awaitable[object]]] = {
+    "append": lambda store, session: asyncio.sleep(0),
+    "end": lambda store, session: store.events.end(session),
+    "rebuild": lambda store, session: store.events.rebuild(session),
+    "delete": lambda store, session: store.messages.delete(session, 5),
+    "pop": lambda store, session: store.messages.pop(session),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_changes_of_the_log_keep_the_totals(
+    store: Store, connection: AsyncConnection, change: str
+) -> None:
+    for name, lines in SAMPLES.items():
+        session = await new_session(store, lines[:60])
+        await store.events.append(session, {"type": "hologram", "payload": {}})
+        await store.messages.append(session, lines[60:90])
+        await CHANGES[change](store, session)
+
+        lag = await last_event(connection, session) - (await state_of(connection, session)).sequence
+        counts = await store.conversation.count_items(session)
+        assert (name, counts) == (name, await read_all(store, connection, session))
+        assert (name, lag < 100) == (name, True)
+
+
+async def test_superseded_events(
+    store: Store, connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any of the last events, or a much earlier one, may be superseded, also in totals that are kept."""
+    for name, value in {"_LAG": 10, "_MAX_LAG": 20, "_MAX_ADDED": 60, "_PAGE": 15}.items():
+        monkeypatch.setattr(totals, name, value)
+    random, session = Random(5), (await store.sessions.create()).id
+    ids = list[str]()
+    for number in range(150):
+        await store.events.append_batch(session, list(new_events(random, ids, number)))
+        if random.random() < 0.3:
+            counts = await store.conversation.count_items(session)
+            assert counts == await read_all(store, connection, session)
+
+    assert (await state_of(connection, session)).sequence > 0
+
+
+def new_events(random: Random, ids: list[str], number: int) -> list[Event]:
+    kinds = {
+        "user_message": {"text": "Go"},
+        "assistant_done": {"text": "Done"},
+        "tool_call": {"toolCallId": str(number // 2), "toolName": "Bash", "args": {}},
+        "tool_result": {"toolCallId": str(number // 2), "result": ""},
+    }
+    kind = random.choice(sorted(kinds))
+    new = [{"id": str(number), "type": kind, "turnId": str(number // 30), "payload": kinds[kind]}]
+    ids.append(str(number))
+    if number > 40 and random.random() < 0.2:
+        near = random.sample(ids[-5:], 2) if random.random() < 0.9 else random.sample(ids, 1)
+        payload = {"eventIds": near, "reason": "superseded"}
+        new.append({"id": f"r{number}", "type": "retraction", "payload": payload})
+    return new
+
+
+async def test_posted_events_are_added_by_readers_and_appends(
+    store: Store, connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(totals, "_MAX_LAG", 20)
+    session = (await store.sessions.create()).id
+    notices = [{"type": "system_message", "payload": {"text": "x", "variant": "hook"}}] * 30
+    await store.events.append_batch(session, notices)
+    assert (await state_of(connection, session)).sequence == 0
+
+    assert (await store.conversation.count_items(session)).system == 30
+    assert (await state_of(connection, session)).sequence == 30
+
+    await store.events.append_batch(session, notices)
+    await store.messages.append(session, ["text"])
+    last = await last_event(connection, session)
+    assert (await state_of(connection, session)).sequence == last > 60
+
+
+async def test_a_reader_keeps_nothing_of_a_log_that_has_changed(
+    store: Store, connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(totals, "_MAX_LAG", 0)
+    session = await new_session(store, SAMPLES["bird-counter"][:5])
+    await connection.execute(totals.SQL.set, [*totals.NO_TOTALS, session])
+    original = totals._read
+
+    async def read(*args: Any) -> Any:
+        found = await original(*args)
+        await store.messages.delete(session, 1)
+        await connection.execute(totals.SQL.set, [*totals.NO_TOTALS, session])
+        return found
+
+    monkeypatch.setattr(totals, "_read", read)
+    await store.conversation.count_items(session)
+
+    assert await state_of(connection, session) == totals.NO_TOTALS
