@@ -34,7 +34,7 @@ from ash_shared.records.contract import (
     WireType,
     chunk_record,
 )
-from ash_shared.records.fingerprints import BEDROCK_REQUEST_KEYS, body_keys
+from ash_shared.records.fingerprints import BEDROCK_REQUEST_KEYS, body_keys, is_cline_document
 from ash_shared.records.json_fields import (
     count_at,
     first_count,
@@ -498,7 +498,8 @@ def recognize(record: Record) -> WireType | None:
     """Return the row of a record of the Converse API. Its bodies have no `type`."""
     if row := _event_row(record):
         return row
-    return _body_row(record) if body_keys(record) - BEDROCK_REQUEST_KEYS in _BODY_KEY_SETS else None
+    is_body = body_keys(record) - BEDROCK_REQUEST_KEYS in _BODY_KEY_SETS and not is_cline_document(record)
+    return _body_row(record) if is_body else None
 
 
 _BODY_KEY_SETS: tuple[frozenset[str], ...] = (frozenset(), frozenset({"messages"}), frozenset({"output"}))

@@ -27,7 +27,7 @@ from ash_shared.records.contract import (
     control_record,
     unknown_record,
 )
-from ash_shared.records.fingerprints import PI_MESSAGE_KEYS, has_tool_blocks, is_droid_line
+from ash_shared.records.fingerprints import ENVELOPE_KEYS, PI_MESSAGE_KEYS, has_tool_blocks, is_droid_line
 from ash_shared.records.json_fields import (
     count_at,
     message_error,
@@ -208,7 +208,7 @@ TYPES: Mapping[str, WireType] = {
 }
 _UNKNOWN = WireType(lambda record: unknown_record(record))
 _FOREIGN_KEYS = frozenset(
-    {"messageID", "part", "payload", "projectID", "sessionID", "tool_use_id", "parent_tool_use_id"}
+    ENVELOPE_KEYS | {"apiKeySource", "part", "severity", "tool_use_id", "parent_tool_use_id"}
 )
 
 

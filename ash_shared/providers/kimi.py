@@ -381,12 +381,14 @@ _WIRE_KEYS = frozenset({"message", "timestamp"})
 _MESSAGE_KEYS = frozenset({"payload", "type"})
 
 
+_OTHERS = frozenset({"event", "message", "role", "schema_version"})
+"""Keys of other formats."""
+
+
 def _is_state(record: Record) -> bool:
     """Return True for `state.json`, with the title of a session."""
     is_state = isinstance(record.get("agents"), dict) and "custom" in record and "isCustomTitle" in record
-    return (
-        is_state and not body_keys(record) and record.keys().isdisjoint(("message", "role", "schema_version"))
-    )
+    return is_state and not body_keys(record) and _OTHERS.isdisjoint(record)
 
 
 def _is_event(record: Record) -> bool:

@@ -40,7 +40,7 @@ from ash_shared.records.contract import (
     speaker_of_role,
     unknown_record,
 )
-from ash_shared.records.fingerprints import ENVELOPE_KEYS, body_keys
+from ash_shared.records.fingerprints import ENVELOPE_KEYS, body_keys, is_cline_document
 from ash_shared.records.json_fields import (
     count_at,
     decode_arguments,
@@ -416,7 +416,7 @@ def recognizes_list(values: Any) -> bool:
 
 _DISTINCTIVE_TYPES = frozenset({"ai", "human"})
 """Types that no other format uses."""
-_DISTINCTIVE_KEYS = frozenset({"additional_kwargs", "response_metadata", "tool_call_id"})
+_DISTINCTIVE_KEYS = frozenset({"additional_kwargs", "response_metadata"})
 
 
 def recognize(record: Record) -> WireType | None:
@@ -430,6 +430,7 @@ def _is_own(record: Record) -> bool:
         return (
             bool(messages)
             and body_keys(record) == {"messages"}
+            and not is_cline_document(record)
             and all(map(_is_own_message, record["messages"], messages))
         )
     message = _decode_message(record)
@@ -443,6 +444,7 @@ def _is_own_message(record: Record, message: _Message) -> bool:
     if "lc" in record:
         return type_name == "constructor"
     has_own_key = not _DISTINCTIVE_KEYS.isdisjoint(message.fields)
+    has_own_key = has_own_key or (type_name == "tool" and "tool_call_id" in message.fields)
     return message.is_chunk or has_own_key or type_name in _DISTINCTIVE_TYPES
 
 

@@ -158,7 +158,7 @@ def is_qwen_line(record: dict[str, Any]) -> bool:
     return "content" not in message and isinstance(message.get("parts"), list)
 
 
-_NOT_QWEN_KEYS = ENVELOPE_KEYS | {"content", "tool_use_id"}
+_NOT_QWEN_KEYS = ENVELOPE_KEYS | {"content", "function", "result", "tool_use_id"}
 
 
 def is_grok_line(record: dict[str, Any]) -> bool:
