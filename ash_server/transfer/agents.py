@@ -215,6 +215,19 @@ AGENTS: tuple[KnownAgent, ...] = (
         database="crush.db",
     ),
     KnownAgent(
+        "zed",
+        "Zed",
+        "zed",
+        (
+            Root("zed/threads", "XDG_DATA_HOME", ".local/share"),
+            Root("Library/Application Support/Zed/threads"),
+            Root("Zed/threads", "LOCALAPPDATA", "AppData/Local"),
+        ),
+        (),
+        re.compile(r"threads\.db/[^/]+"),
+        database="threads.db",
+    ),
+    KnownAgent(
         "hermes",
         "Hermes",
         "hermes",

@@ -3,7 +3,10 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from sqlite3 import Connection
 from typing import Any
+
+from zstandard import ZstdCompressor
 
 from tests.server.opencode_database import START, changing, creating, insert, insert_session
 from tests.server.transcripts import write_home
@@ -312,7 +315,29 @@ def write_crush_database(path: Path, **sessions: str) -> Path:
     return path
 
 
+def write_zed_database(path: Path, **threads: str) -> Path:
+    """Create a database of Zed with a thread per name, each with this prompt."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with changing(path) as connection:
+        connection.execute(
+            "CREATE TABLE threads (id TEXT PRIMARY KEY, summary TEXT, updated_at TEXT, data_type TEXT, data BLOB,"
+            " parent_id TEXT, folder_paths TEXT)"
+        )
+        for id, prompt in threads.items():
+            insert_thread(connection, id, {"User": {"id": f"{id}-1", "content": [{"Text": prompt}]}})
+    return path
+
+
+def insert_thread(connection: Connection, id: str, *messages: Any, **columns: Any) -> None:
+    """Insert a compressed thread."""
+    text = json.dumps({"version": "0.3.0", "title": id, "messages": messages}).encode()
+    data = {"data_type": "zstd", "data": ZstdCompressor().compress(text)}
+    values = {"updated_at": "2026-03-02T09:00:00.5Z", **data, "folder_paths": "/work/shop", **columns}
+    insert(connection, "threads", id=id, summary=f"Thread {id}", **values)
+
+
 COUNTS = {
+    "zed": 1,
     "crush": 1,
     "claude": 3,
     "codex": 2,
@@ -385,6 +410,7 @@ def write_agent_home(home: Path) -> Path:
         times = {"created_at": START, "updated_at": START}
         insert(connection, "conversations_v2", key="/work", conversation_id="k1", value=value, **times)
     write_crush_database(home / ".crush/crush.db", crush_1="Sort the shelves of crush")
+    write_zed_database(home / ".local/share/zed/threads/threads.db", zed_1="Sort the shelves of zed")
     write_goose_database(
         home / ".local/share/goose/sessions/sessions.db", goose_1="Sort the shelves of goose"
     )

@@ -613,7 +613,10 @@ async def test_a_lost_worker_loses_nothing(store: Store, database_url: str) -> N
     stored = {each: [row.id async for row in store.messages.stream_messages(each)] for each in sessions}
 
     assert {each["status"] for each in writers.refused.values()} == {503}
-    assert {each["code"] for each in writers.refused.values()} <= {"database_unavailable", "write_unconfirmed"}
+    assert {each["code"] for each in writers.refused.values()} <= {
+        "database_unavailable",
+        "write_unconfirmed",
+    }
     assert (listed.status_code, findings) == (503, ["worker"])
     assert (ready["status"], ready["cluster"]) == ("degraded", {"workers": 2, "unavailable": 1})
     assert (recovered["status"], recovered["cluster"]) == ("ok", {"workers": 2, "unavailable": 0})

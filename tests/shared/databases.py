@@ -9,6 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from zstandard import ZstdDecompressor
+
 Line = str
 Row = Mapping[str, Any]
 
@@ -38,6 +40,8 @@ def sessions_of(database: Path) -> Iterator[tuple[Row, list[Line]]]:
                 yield session, [row_line(table, row) for table, row in _rows_of(connection, session)]
             for row in _select(connection, "conversations_v2", "1") if "conversations_v2" in tables else ():
                 yield row, [_kiro_line(row)]
+            for row in _select(connection, "threads", "1") if "threads" in tables else ():
+                yield row, [row_line("threads", _with_text(row))]
             for session in _select(connection, "sessions", "1") if "sessions" in tables else ():
                 yield (
                     session,
@@ -60,6 +64,13 @@ def _rows_of(connection: sqlite3.Connection, session: Row) -> Iterator[tuple[str
 def _kiro_line(row: Row) -> Line:
     key = [row["key"], row["conversation_id"]]
     return json.dumps({"table": "conversations_v2", "key": key, "columns": dict(row)}, ensure_ascii=False)
+
+
+def _with_text(thread: Row) -> Row:
+    """Return the row of a thread of Zed with its document as text."""
+    data = thread["data"]
+    with ZstdDecompressor().stream_reader(data) as reader:
+        return {**thread, "data": (reader.read() if thread["data_type"] == "zstd" else data).decode()}
 
 
 def _session_rows(

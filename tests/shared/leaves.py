@@ -325,6 +325,12 @@ def _crush(record: dict[str, Any]) -> Any:
     return [{name: value for name, value in columns.items() if name != "parts"}, parts]
 
 
+def _zed(record: dict[str, Any]) -> Any:
+    """Return the columns and the document."""
+    columns = record["columns"]
+    return [{**columns, "data": None}, json.loads(columns["data"])]
+
+
 def _openclaw(record: dict[str, Any]) -> Any:
     if record.get("type") != "custom_message":
         return _pi(record)
@@ -543,5 +549,6 @@ _CONTENTS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
     "pi_": _pi,
     "pydantic_ai": _pydantic_ai,
     "qwen": _qwen,
+    "zed": _zed,
 }
 """By the prefix of the folder name; all other folders contain Claude's formats."""

@@ -168,6 +168,7 @@ SOURCES = {
     "qwen_code": "qwen_code",
     "vercel": "vercel",
     "vscode_copilot_chat": "vscode_copilot_chat",
+    "zed": "zed",
 }
 """Provider by prefix of the folder name; all other folders contain Claude's formats."""
 

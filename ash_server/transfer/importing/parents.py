@@ -183,6 +183,7 @@ _FINDERS: Mapping[str, Callable[[Path, TranscriptHead], Path | None]] = {
     "atif": _find_for_atif,
     "kimi": _find_for_kimi,
     "qwen_code": _find_for_qwen,
+    "zed": _find_for_opencode,
 }
 
 

@@ -30,6 +30,19 @@ def content_size(head: bytes) -> int | None:
     return size if size > 0 else None
 
 
+def decompress(data: bytes, max_bytes: int) -> bytes:
+    """Raises ValueError for invalid zstd and for a longer text."""
+    decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
+    try:
+        with decompressor.stream_reader(data, read_across_frames=True) as reader:
+            text = reader.read(max_bytes + 1)
+    except zstandard.ZstdError as error:
+        raise ValueError(str(error)) from None
+    if len(text) > max_bytes:
+        raise ValueError(f"expands to more than {max_bytes} bytes")
+    return text
+
+
 class ZstdReader(RawIOBase):
     """Decompresses a file. Reading raises OSError for invalid zstd and beyond the limit."""
 

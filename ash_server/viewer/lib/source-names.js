@@ -17,6 +17,7 @@ const NAMES = {
   hermes: "Hermes",
   kiro: "Kiro CLI",
   crush: "Crush",
+  zed: "Zed",
   openai_chat: "OpenAI Chat",
   openai_responses: "OpenAI Responses",
   bedrock: "Bedrock",

@@ -80,7 +80,7 @@ class DatabaseRows:
 
     def __init__(self, connection: sqlite3.Connection, store: SessionDatabase) -> None:
         self._connection = connection
-        self._store = store
+        self.store = store
         self._tables: dict[str, BoundedTable | None] = {}
 
     def select(self, table: str, condition: str = "", **values: Any) -> Iterator[BoundedRow]:
@@ -89,7 +89,7 @@ class DatabaseRows:
         if rows is None or not values.keys() <= {*rows.columns}:
             return
         # A table without row ids has a key. Rows with equal values have the order of their insertion.
-        orders = self._store.orders.get(table, ())
+        orders = self.store.orders.get(table, ())
         order = [name for name in orders if name in rows.columns] or [*rows.key]
         order += [rows.row_id] if rows.row_id else []
         where = " AND ".join(f"{name} = ?" for name in values)
@@ -99,7 +99,7 @@ class DatabaseRows:
 
     def session(self, id: str) -> Iterator[tuple[str, BoundedRow]]:
         """Yield the rows of a session, in order, each with the name of its table."""
-        yield from self._store.select(self, id)  # type: ignore[misc]  # the rows that `select` yields
+        yield from self.store.select(self, id)  # type: ignore[misc]  # the rows that `select` yields
 
     def table(self, name: str) -> BoundedTable | None:
         if name not in self._tables:
@@ -110,7 +110,7 @@ class DatabaseRows:
 
 
 def _to_line(rows: DatabaseRows, table: str, row: BoundedRow) -> RowLine:
-    columns = {name: to_json(value) for name, value in row.values.items()}
+    columns = {name: to_json(value) for name, value in rows.store.read_values(row.values).items()}
     bounded = rows.table(table)
     key = [columns.get(name) for name in bounded.key] if bounded else []
     name = "/".join((table, *map(str, key)))

@@ -31,6 +31,7 @@ from ash_server.transfer.importing.databases.stores import (
     SessionDatabase,
     store_in,
 )
+from ash_shared.records.json_fields import to_milliseconds
 
 _REST_PER_SECOND = 20
 """Seconds without another snapshot, per second that the last one took: a large database is copied less often."""
@@ -215,7 +216,7 @@ def _read_sessions(connection: sqlite3.Connection, store: SessionDatabase) -> di
     sessions: dict[str, StoredSession] = {}
     for number, table in enumerate(store.counted):
         for id, *values in _sum_rows(connection, table):
-            rows, size, updated_at = (value if isinstance(value, int) else 0 for value in values)
+            rows, size, updated_at = map(_to_integer, values)
             known = sessions.get(id) or StoredSession(0, 0, 0)
             if number == 0 and _is_name(id):
                 sessions[id] = known
@@ -223,6 +224,11 @@ def _read_sessions(connection: sqlite3.Connection, store: SessionDatabase) -> di
                 newest = max(known.updated_at, updated_at * table.milliseconds)
                 sessions[id] = StoredSession(known.rows + rows, known.size + size, newest)
     return sessions
+
+
+def _to_integer(value: Any) -> int:
+    """Return a count, or a time in milliseconds; 0 for values that are neither."""
+    return value if isinstance(value, int) else (isinstance(value, str) and to_milliseconds(value)) or 0
 
 
 def _sum_rows(connection: sqlite3.Connection, table: CountedTable) -> list[tuple[Any, ...]]:

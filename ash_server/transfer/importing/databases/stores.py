@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from ash_server.transfer.importing.databases.sqlite_snapshot import columns_of
+from ash_server.transfer.importing.databases.sqlite_snapshot import MAX_VALUE_BYTES, columns_of
 
 
 class CountedTable(NamedTuple):
@@ -16,7 +16,7 @@ class CountedTable(NamedTuple):
     size: str | None = None
     """Column with the longest texts."""
     times: tuple[str, ...] = ()
-    """Columns with the time of the last change; the first one that exists is used."""
+    """Columns with the time of the last change, as a number or in ISO 8601; the first one that exists is used."""
     milliseconds: int = 1
     """Milliseconds in a unit of the times."""
 
@@ -45,6 +45,8 @@ class SessionDatabase(NamedTuple):
     """Return the rows of a session, in order, each with the name of its table."""
     orders: Mapping[str, tuple[str, ...]]
     """Columns that order the rows of a table, before the order of their insertion; the primary key of others."""
+    read_values: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
+    """Return the values of a row, with texts that the program has compressed."""
 
 
 def _select_opencode(rows: Rows, id: str) -> Iterator[tuple[str, TableRow]]:
@@ -163,7 +165,43 @@ _CRUSH = SessionDatabase(
     {"files": ("path", "version"), "messages": ("created_at",)},
 )
 
-STORES = (_OPENCODE, _GOOSE, _KIRO, _CRUSH)
+_THREADS = "threads"
+
+
+def _select_zed(rows: Rows, id: str) -> Iterator[tuple[str, TableRow]]:
+    yield from ((_THREADS, row) for row in rows.select(_THREADS, id=id))
+
+
+def _read_thread(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the values of a thread with its JSON as text. A value that cannot be read stays as it is."""
+    data = values.get("data")
+    if not isinstance(data, bytes):
+        return values
+    try:
+        text = _decompress(data) if values.get("data_type") == "zstd" else data
+        return {**values, "data": text.decode()}
+    except (ImportError, ValueError):
+        return values
+
+
+def _decompress(data: bytes) -> bytes:
+    """Raises ImportError, ValueError."""
+    from ash_server.transfer.importing.zstd import decompress
+
+    return decompress(data, MAX_VALUE_BYTES)
+
+
+_ZED = SessionDatabase(
+    "zed",
+    "Zed",
+    {_THREADS: frozenset({"data", "data_type", "id", "summary"})},
+    (CountedTable(_THREADS, "id", "data", ("updated_at",)),),
+    _select_zed,
+    {},
+    _read_thread,
+)
+
+STORES = (_OPENCODE, _GOOSE, _KIRO, _CRUSH, _ZED)
 
 
 def store_in(connection: sqlite3.Connection) -> SessionDatabase | None:
