@@ -210,7 +210,7 @@ class Fold:
         self._session.update({key: value for key, value in values.items() if value})
 
     def _add_part(self, part: Part, origin: _Origin) -> None:
-        if not is_in_dialect(self._links, part) or self._follow_link(part, origin):
+        if not is_in_dialect(self._links, part) or self._follow_link(part, origin) or self._links.replay:
             return
         part = _as_typed(self._with_call(part), origin.source)
         self._retracted.update(part.retracts)

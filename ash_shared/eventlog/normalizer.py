@@ -36,6 +36,7 @@ from ash_shared.model.usage.answers import AnswerUsage
 from ash_shared.records import steps
 from ash_shared.records.inherited import next_own_ordinal
 from ash_shared.records.json_text import RawMessage
+from ash_shared.relations import RESOLVERS
 
 NORMALIZER_VERSION = 11
 """Raised whenever stored lines give other events, usage or facts than before: `ash reindex` derives them again."""
@@ -189,7 +190,8 @@ class Normalizer:
         )
         has_documents = steps.DocumentStart in map(type, new_steps)
         for step in documents.changed_steps(output, new_steps) if has_documents else new_steps:
-            _HANDLERS[step.__class__](output, step)
+            if not output.state.replay or _is_link(step):
+                _HANDLERS[step.__class__](output, step)
         self._facts = facts_of_line(output, turns_before=turns_before, is_running=is_running)
         if output.state.has_records:
             return output.events
@@ -253,6 +255,10 @@ def _tools_of(state: State, event: Event) -> dict[str, str]:
     payload = event.get("payload")
     id = payload.get("toolCallId") if event["type"] == "tool_result" and isinstance(payload, dict) else None
     return {id: state.calls[id].tool} if isinstance(id, str) and id in state.calls else {}
+
+
+def _is_link(step: steps.Step) -> bool:
+    return isinstance(step, steps.Part) and step.relation in RESOLVERS
 
 
 _STREAM_STEPS = (steps.Chunk, steps.ResponseStart, steps.ResponseEnd)

@@ -302,7 +302,7 @@ def _run_error_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     return [*usages, Part(role=None, error=_error_of(record), relation="interruption")]
 
 
-# Deltas. Slots are `text/ID`, `thinking/ID` and `input/ID`; those of chunks, which may lack ids, begin with `chunk/`.
+# Deltas. Slots are `text/ID`, `thinking/ID` and `input/ID`. Chunks may lack ids: their slots begin with `chunk/`.
 
 _CHUNKS = "chunk/"
 _ALL_KINDS: tuple[SlotKind, ...] = ("text", "thinking", "input")

@@ -39,6 +39,8 @@ Relation = Literal[
     "removal",
     "withdrawal",
     "delivery_log",
+    "replay",
+    "replay_end",
     "recap",
     "turn_end",
     "interruption",
@@ -76,6 +78,8 @@ Relation = Literal[
   deliveries, it is withdrawn unless its delivery follows.
 - withdrawal: the person withdrew the held message with these blocks.
 - delivery_log: has no content; the session records the delivery of held messages.
+- replay: has no content; if the session has begun, what follows repeats it, up to the `replay_end` with its key.
+- replay_end: has no content. Without a key, the session has begun, and no replay is open.
 - recap: its text may repeat all text of the turn so far; it is not emitted if that was streamed.
 - turn_end: the turn ends here. Its text is a copy that is emitted only if the turn has none. Its usage is the total of
   the turn, and counts only if none of its responses reported usage.

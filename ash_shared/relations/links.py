@@ -41,6 +41,8 @@ class Links(msgspec.Struct, omit_defaults=True):
     revert: Revert | None = None
     dialect: str = ""
     """The message model of the session, for formats with several."""
+    replay: str | None = None
+    """The key of the open replay; empty if none is open, None before the session has begun."""
     stated_usages: dict[str, None] = {}
     """Digests of the keys of usage that copies stated."""
     recounted_usages: dict[str, None] = {}

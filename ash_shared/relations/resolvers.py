@@ -81,10 +81,24 @@ def _delivery_log(links: Links, part: Part, record: str | None, around: Surround
     return _NOTHING
 
 
+def _replay(links: Links, part: Part, record: str | None, around: Surroundings[Any]) -> Resolution[Any]:
+    """Begin a replay. The first one of a session that has not begun is the session itself."""
+    links.replay = "" if links.replay is None else part.key
+    return _NOTHING
+
+
+def _replay_end(links: Links, part: Part, record: str | None, around: Surroundings[Any]) -> Resolution[Any]:
+    if part.key is None or part.key == links.replay:
+        links.replay = ""
+    return _NOTHING
+
+
 RESOLVERS: Mapping[Relation, Callable[[Links, Part, str | None, Surroundings[Any]], Resolution[Any]]] = {
     "branch": _branch,
     "delivery_log": _delivery_log,
     "removal": _removal,
+    "replay": _replay,
+    "replay_end": _replay_end,
     "retraction": lambda links, part, record, around: Resolution(retracted=part.retracts),
     "reversion": _reversion,
     "rollback": lambda links, part, record, around: Resolution(retracted_turns=part.turns),

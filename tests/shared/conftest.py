@@ -7,7 +7,7 @@ import pytest
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 CORPUS_NEXT = CORPUS.with_name("corpus-next")
 NEXT_FOLDERS = (
-    "ag_ui",
+    *("acp", "ag_ui"),
     *("crush_sqlite", "zed_threads"),
     *("goose_sqlite", "grok_build", "hermes", "kimi", "kiro_sqlite", "openclaw", "qwen_code"),
     *("antigravity_cli", "atif", "claude_code_2_1_2xx", "codex_rollout_0_14x", "copilot_cli"),

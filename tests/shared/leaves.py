@@ -491,6 +491,25 @@ def _shown(part: Any) -> Any:
     return part.get("inlineReference") if is_text else {key: part[key] for key in part if key != "kind"}
 
 
+def _acp(record: dict[str, Any]) -> Any:
+    if record.get("method") == "session/prompt":
+        return [_acp_block(block) for block in record["params"]["prompt"]]
+    update = (record.get("params") or {}).get("update")
+    if not isinstance(update, dict) or not ("content" in update or "toolCallId" in update):
+        return None
+    content = update.get("content")
+    blocks = [_acp_block(block) for block in (content if isinstance(content, list) else [content])]
+    return [blocks, _select(update, "toolCallId", "rawInput", "rawOutput")]
+
+
+def _acp_block(block: Any) -> Any:
+    if not isinstance(block, dict):
+        return block
+    if block.get("type") == "content":
+        return _acp_block(block["content"])
+    return [value for name, value in block.items() if name != "type"]
+
+
 def _ag_ui(record: dict[str, Any]) -> Any:
     if record.get("type") == "TOOL_CALL_RESULT":
         return _select(record, "content", "toolCallId")
@@ -516,6 +535,7 @@ def _ag_ui_part(value: Any) -> Any:
 
 
 _CONTENTS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
+    "acp": _acp,
     "ag_ui": _ag_ui,
     "amp_thread": _amp,
     "antigravity": _antigravity,

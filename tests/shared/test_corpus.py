@@ -135,6 +135,7 @@ def test_nearly_all_blocks_are_typed(corpus_folder: Path, capsys: pytest.Capture
 
 
 SOURCES = {
+    "acp": "acp",
     "ag_ui": "ag_ui",
     "amp_thread": "amp_thread",
     "antigravity": "antigravity",
@@ -174,6 +175,9 @@ SOURCES = {
 
 NONE: tuple[str, ...] = ()
 AMBIGUOUS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "acp": {  # examples of single objects
+        f"agentclientprotocol__agent-client-protocol__002.jsonl:{line}": NONE for line in range(6, 10)
+    },
     "ag_ui": {  # invalid events in a project's tests
         "ag-ui-protocol__ag-ui__002.sse.txt:26": NONE,
         "ag-ui-protocol__ag-ui__002.sse.txt:27": NONE,

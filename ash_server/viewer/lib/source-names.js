@@ -24,6 +24,7 @@ const NAMES = {
   langchain: "LangChain",
   pydantic_ai: "Pydantic AI",
   vercel: "Vercel AI SDK",
+  acp: "ACP",
   ag_ui: "AG-UI",
   atif: "ATIF",
   amp_thread: "Amp",

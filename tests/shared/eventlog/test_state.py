@@ -17,6 +17,7 @@ STORED: dict[str, Any] = {
     "first_prompts": {"d12": "u1"},
     "revert": {"message": "d18", "until": 8, "has_begun": True},
     "dialect": "message",
+    "replay": "7",
     "stated_usages": {"d10": None},
     "recounted_usages": {"d11": None},
     "may_be_recounted": True,
