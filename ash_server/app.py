@@ -59,6 +59,7 @@ from ash_server.api.streams.events_stream import EventStreamController
 from ash_server.api.streams.events_websocket import EventWebSocketController
 from ash_server.api.streams.sessions_stream import SessionStreamController
 from ash_server.api.streams.ui_stream import UiStreamController
+from ash_server.api.telemetry.receiver import TelemetryController
 from ash_server.api.transcripts import TranscriptController
 from ash_server.api.usage import UsageController
 from ash_server.api.usage_status import UsageStatusController
@@ -113,6 +114,7 @@ _CONTROLLERS = (
     LoginController,
     SharedPageController,
     McpController,
+    TelemetryController,
     HealthController,
     MetricsController,
     DocsController,

@@ -39,6 +39,7 @@ from pydantic import BaseModel, ValidationError
 
 from ash_shared.conversation.drafts import Draft, IdAllocator, PartName, StoredText
 from ash_shared.conversation.queued_drafts import QueuedDraft, QueuedDrafts
+from ash_shared.conversation.resent import ResentBlocks
 from ash_shared.conversation.shadows import find_shadows
 from ash_shared.conversation.transcript import Messages, texts_with_sources
 from ash_shared.model.blocks import Block, text_block
@@ -124,6 +125,7 @@ class Fold:
         self._rewound_ranges: list[tuple[int, int]] = []
         self._calls_by_prompt: dict[str, dict[str, None]] = {}
         self._links = Links()
+        self._resent = ResentBlocks()
         self._line_call = ""
         """The call of this line's subagent, if the line does not state it."""
         self._queue = QueuedDrafts(self._links.queue)
@@ -145,6 +147,7 @@ class Fold:
             self._update_session(header)
             self._pass_inherited(header)
             self._line_call = ""
+            self._resent.begin_record()
             if not self._is_duplicate_line(header, line):
                 for part in parsed.parts():
                     name = PartName(line, next(number))
@@ -221,6 +224,12 @@ class Fold:
                 return
         if self._inherited:
             part = replace(part, usage=None, cost=None, metadata={**part.metadata, "inherited": True})
+        if part.relation == "resent":
+            self._add_resent(part, origin)
+        else:
+            self._add_content(part, origin)
+
+    def _add_content(self, part: Part, origin: _Origin) -> None:
         self._add_taken_prompts(part, origin)
         draft = self._draft_for(part, origin)
         if draft is not None:
@@ -228,6 +237,20 @@ class Fold:
             self._follow_queue(draft, part)
         if part.relation == "turn_end":
             self._end_turn(part, draft)
+
+    def _add_resent(self, part: Part, origin: _Origin) -> None:
+        """Add the new blocks of a part. Its usage follows: it belongs to the message with the blocks."""
+        known, blocks = self._resent.draft_of(part), self._resent.new_blocks(part)
+        if blocks or known is None:
+            added = replace(part, blocks=blocks)
+            draft = self._draft_for(added, origin)
+            if draft is not None:
+                self._extend(draft, added, origin)
+                self._resent.assign(added, draft)
+        elif part.role == "assistant":
+            self._answer = self._answers[part.parent_call] = known
+            self._changed.add(known.number)
+            known.metadata.update(_metadata_of(part))
 
     def _follow_queue(self, draft: Draft, part: Part) -> None:
         """Add a prompt to the queue, or mark the queued prompt that a user message sends."""

@@ -3,6 +3,14 @@
 from hashlib import blake2b
 from typing import Any
 
+import msgspec
+
+from ash_shared.model.blocks import Block, is_audio
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+_IGNORED_KEYS = frozenset({"extra", "source_type"})
+_IDENTITY_KEYS = {"text": "text", "thinking": "thinking", "tool_use": "id", "tool_result": "tool_use_id"}
+
 
 def text_digest(text: str) -> str:
     return bytes_digest(text.encode("utf-8", "replace"))
@@ -16,3 +24,15 @@ def evict_oldest(entries: dict[str, Any], maximum: int) -> None:
     """Remove the oldest entry of more than `maximum`."""
     if len(entries) > maximum:
         del entries[next(iter(entries))]
+
+
+def message_digest(role: str, block: Block) -> str:
+    """Return a digest that does not depend on the format: calls and results are identified by their ids, if any. All
+    speech of the assistant has the same: requests refer to it by an id."""
+    wire = block["type"]
+    if role == "assistant" and is_audio(block):
+        return bytes_digest(b"audio")
+    identity = block.get(_IDENTITY_KEYS.get(wire, "type"))
+    if wire not in _IDENTITY_KEYS or identity is None:
+        identity = {name: block[name] for name in block if name not in _IGNORED_KEYS}
+    return bytes_digest(_encode([role, wire, identity]))

@@ -34,6 +34,7 @@ Relation = Literal[
     "rollback",
     "copy",
     "held_copy",
+    "resent",
     "recount",
     "take",
     "removal",
@@ -71,6 +72,8 @@ Relation = Literal[
 - copy: a later part of the turn may contain the same text, or the same call or result, and is then the original.
   Without a role: a repetition; usage counts once per key, an error is emitted once per turn.
 - held_copy: a copy that waits for its original; its events are emitted only if none comes.
+- resent: its record repeats the conversation so far; blocks that earlier records have are left out. For the event log
+  any part with an `original` may repeat blocks, but standard messages keep those of other relations.
 - recount: usage without a role that a copy may have stated in more detail: it counts once per key, and only if no usage
   of a copy has come since the last recount.
 - take: the first user message held as a copy begins a turn; the next record may send it.

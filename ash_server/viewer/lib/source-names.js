@@ -20,6 +20,7 @@ const NAMES = {
   zed: "Zed",
   openai_chat: "OpenAI Chat",
   openai_responses: "OpenAI Responses",
+  otel: "OpenTelemetry",
   bedrock: "Bedrock",
   langchain: "LangChain",
   pydantic_ai: "Pydantic AI",

@@ -1,0 +1,111 @@
+"""The routes of OTLP/HTTP: spans and log records become messages of sessions."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import Message
+from litestar import Controller, Request, Response, post
+from litestar.datastructures import State
+from msgspec import json
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
+    ExportLogsServiceRequest,
+    ExportLogsServiceResponse,
+)
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+
+from ash_server.api.http.bodies import JSON
+from ash_server.api.http.dependencies import InjectedStore
+from ash_server.api.http.guards.access import record
+from ash_server.api.metrics import count_appended
+from ash_server.api.sessions.sessions import creator_of
+from ash_server.api.telemetry.bodies import PROTOBUF, read_export
+from ash_server.api.telemetry.encoding import count_items, items_of, partial_success
+from ash_server.api.telemetry.exports import SOURCE, TelemetryExport, read_logs, read_spans
+from ash_server.errors import BatchTooLarge, DatabaseUnavailable, DiskFull, IdConflict
+from ash_server.store.prepare import NewMessage
+
+MAX_ITEMS = 10_000
+"""Spans or log records of a request."""
+_MAX_APPENDED = 1000
+"""Messages of one transaction."""
+
+
+class TelemetryController(Controller):
+    include_in_schema = False
+
+    @post("/v1/traces", status_code=200)
+    async def export_spans(
+        self, request: Request[Any, Any, Any], state: State, store: InjectedStore
+    ) -> Response[bytes]:
+        """Store the spans of agents and models; others are rejected in a partial success."""
+        export, media_type = await read_export(request, ExportTraceServiceRequest())
+        _check_count(count_items(export, "Spans", "spans"))
+        read = await asyncio.to_thread(
+            lambda: read_spans(items_of(export, "Spans", "spans"), state.settings.max_message_bytes)
+        )
+        await _store(request, store, read)
+        response = ExportTraceServiceResponse()
+        return _answer(partial_success(response, "rejected_spans", read.rejected, read.message), media_type)
+
+    @post("/v1/logs", status_code=200)
+    async def export_logs(
+        self, request: Request[Any, Any, Any], state: State, store: InjectedStore
+    ) -> Response[bytes]:
+        """Store the log records of agents and models; others are rejected in a partial success."""
+        export, media_type = await read_export(request, ExportLogsServiceRequest())
+        _check_count(count_items(export, "Logs", "log_records"))
+        read = await asyncio.to_thread(
+            lambda: read_logs(items_of(export, "Logs", "log_records"), state.settings.max_message_bytes)
+        )
+        await _store(request, store, read)
+        response = ExportLogsServiceResponse()
+        return _answer(
+            partial_success(response, "rejected_log_records", read.rejected, read.message), media_type
+        )
+
+
+def _check_count(count: int) -> None:
+    if count > MAX_ITEMS:
+        raise BatchTooLarge(f"A request contains at most {MAX_ITEMS} spans or log records.")
+
+
+async def _store(request: Request[Any, Any, Any], store: InjectedStore, export: TelemetryExport) -> None:
+    """Store the messages of each session. A repeated request stores the rest, if one of them fails."""
+    key_id = creator_of(request, None).key_id
+    try:
+        for name, messages in export.sessions.items():
+            session, created = await store.sessions.get_or_create(
+                source=SOURCE, external_id=name, key_id=key_id
+            )
+            if created:
+                await record(request, "session.create", session.id)
+            for start in range(0, len(messages), _MAX_APPENDED):
+                await _append(store, session.id, messages[start : start + _MAX_APPENDED], export)
+    except DiskFull as error:  # exporters repeat a request after 503, but not after 507
+        raise DatabaseUnavailable("The disk of the database is full.") from error
+
+
+async def _append(
+    store: InjectedStore, session_id: UUID, messages: Sequence[NewMessage], export: TelemetryExport
+) -> None:
+    try:
+        stored = await store.messages.append(session_id, messages)
+    except IdConflict:
+        contents = await store.messages.get_contents(session_id, [str(each.id) for each in messages])
+        kept = [each for each in messages if contents.get(str(each.id)) in (None, each.content)]
+        export.reject("A span with the same id is stored.", len(messages) - len(kept))
+        stored = await store.messages.append(session_id, kept) if kept else []
+    count_appended("messages", stored)
+
+
+def _answer(response: Message, media_type: str) -> Response[bytes]:
+    """Return the response in the encoding of the request."""
+    if media_type == PROTOBUF:
+        return Response(response.SerializeToString(), media_type=PROTOBUF)
+    return Response(json.encode(MessageToDict(response)), media_type=JSON)

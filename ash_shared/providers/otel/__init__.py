@@ -1,0 +1,187 @@
+"""OpenTelemetry: spans and log records of instrumented agents, one or several per text.
+
+Sources: OpenTelemetry's GenAI conventions v0.1.0 and the names before, OpenInference, OpenLLMetry, the events of Claude
+Code and Codex, and recordings of libraries with their own instrumentation.
+
+The span of a call of a model repeats the conversation before it, and the span of an agent the conversation of its run,
+so their messages are `resent` parts.
+"""
+
+from collections.abc import Iterator
+
+from ash_shared.model.blocks import Block, bounded, raw_block
+from ash_shared.model.message import Identity, RecordHeader
+from ash_shared.providers.otel import events
+from ash_shared.providers.otel.parts import parse_part
+from ash_shared.providers.otel.reading import (
+    SpanMessage,
+    cost_of,
+    error_of,
+    inputs_of,
+    kind_of,
+    model_of,
+    outputs_of,
+    response_id_of,
+    stop_reason_of,
+    tool_of,
+    usage_of,
+)
+from ash_shared.providers.otel.spans import TelemetrySpan, conversation_of, spans_of
+from ash_shared.records.contract import (
+    Marks,
+    ParsedRecord,
+    Part,
+    Provider,
+    Record,
+    WireType,
+    speaker_of_role,
+)
+from ash_shared.records.json_fields import text_at
+
+_ENVELOPES = ("resourceSpans", "resourceLogs")
+_BARE_MARKS = frozenset(
+    {"gen_ai.operation.name", "gen_ai.system", "openinference.span.kind", "traceloop.span.kind"}
+)
+
+
+def _messages(span: TelemetrySpan) -> list[SpanMessage]:
+    """Return the messages of a span, in order."""
+    if span.is_log:
+        return events.messages_of(span)
+    kind = kind_of(span)
+    if kind == "tool":
+        return _tool_messages(span)
+    return [*_inputs(span), *_outputs(span)] if kind in ("model", "agent") else []
+
+
+def _inputs(span: TelemetrySpan) -> list[SpanMessage]:
+    return [message for message in inputs_of(span) if message.blocks]
+
+
+def _outputs(span: TelemetrySpan) -> list[SpanMessage]:
+    return [message for message in outputs_of(span) if message.blocks]
+
+
+def _tool_messages(span: TelemetrySpan) -> list[SpanMessage]:
+    """Return the result of a tool, and its call. Without an id, the next call of the model has both."""
+    tool = tool_of(span)
+    if tool.id is None:
+        return []
+    call = [] if tool.call is None else [SpanMessage("assistant", [tool.call], tool.call)]
+    return [*call, *([] if tool.result is None else [SpanMessage("tool", [tool.result], tool.result)])]
+
+
+def _parse(record: Record) -> ParsedRecord:
+    spans = spans_of(record)
+    messages = [message for span in spans for message in _messages(span)]
+    blocks = bounded([block for message in messages for block in message.blocks])
+    if messages and blocks:
+        roles = {message.role for message in messages}
+        return ParsedRecord("message", roles.pop() if len(roles) == 1 else "user", blocks)
+    name = next((each.name for each in spans), None)
+    return ParsedRecord("record", "system", [raw_block("control", record, name)], is_checked=True)
+
+
+def _parts(record: Record, parsed: ParsedRecord) -> list[Part]:
+    return [part for span in spans_of(record) for part in _span_parts(span)]
+
+
+def _span_parts(span: TelemetrySpan) -> Iterator[Part]:
+    own = RecordHeader(timestamp=span.start)
+    if span.is_log:
+        yield from events.parts_of(span, own)
+        return
+    kind = kind_of(span)
+    if kind == "tool":
+        for message in _tool_messages(span):
+            yield _part(message, own)
+    elif kind in ("model", "agent"):
+        yield from _model_parts(span, own, counts=kind == "model")
+
+
+def _model_parts(span: TelemetrySpan, own: RecordHeader, *, counts: bool) -> Iterator[Part]:
+    for message in _inputs(span):
+        yield _part(message, own)
+    outputs = _outputs(span)
+    end = RecordHeader(timestamp=span.end or span.start)
+    for message in outputs:
+        metadata = {"model": model_of(span), "stop_reason": stop_reason_of(span, message)} if counts else {}
+        yield _part(message, end, metadata)
+    if counts:
+        yield from _costs(span, end, has_answer=bool(outputs))
+
+
+def _costs(span: TelemetrySpan, end: RecordHeader, *, has_answer: bool) -> Iterator[Part]:
+    """Return the usage, cost and error of a call of a model; they belong to its answer, if it has one."""
+    usage, cost, error = usage_of(span), cost_of(span), error_of(span)
+    if usage is None and cost is None and error is None:
+        return
+    yield Part(
+        role=None if has_answer else "assistant",
+        key=span.span_id,
+        usage=usage,
+        cost=cost,
+        error=error,
+        message_id=response_id_of(span),
+        metadata={} if has_answer else {"model": model_of(span), "stop_reason": stop_reason_of(span, None)},
+        header=end,
+        original=usage or error,
+    )
+
+
+def _part(message: SpanMessage, header: RecordHeader, metadata: Block | None = None) -> Part:
+    return Part(
+        role=speaker_of_role(message.role),
+        blocks=message.blocks,
+        relation="resent",
+        original=message.original,
+        header=header,
+        metadata=metadata or {},
+    )
+
+
+_SPAN = WireType(_parse, _parts)
+
+
+def recognize(record: Record) -> WireType | None:
+    if any(isinstance(record.get(name), list) for name in _ENVELOPES) or _is_sdk_span(record):
+        return _SPAN
+    has_mark = any(isinstance(record.get(name), str) for name in _BARE_MARKS)
+    return _SPAN if has_mark and "role" not in record else None
+
+
+def _is_sdk_span(record: Record) -> bool:
+    return text_at(record, "context", "trace_id") is not None and isinstance(record.get("attributes"), dict)
+
+
+def wire_type(record: Record) -> WireType:
+    return _SPAN
+
+
+def header(record: Record) -> RecordHeader:
+    spans = spans_of(record)
+    first = spans[0] if spans else TelemetrySpan("", {})
+    end = max((time for each in spans for time in (each.start, each.end) if time is not None), default=None)
+    models = (model_of(each) for each in spans if kind_of(each) == "model")
+    return RecordHeader(
+        timestamp=first.start,
+        last_timestamp=end,
+        session_id=conversation_of(first) or first.trace_id,
+        model=next(filter(None, models), None),
+        client_version=text_at(first.resource, "service.version"),
+    )
+
+
+def identify(record: Record) -> Identity:
+    return Identity(session=header(record).session_id)
+
+
+PROVIDER = Provider(
+    source="otel",
+    recognize=recognize,
+    marks=Marks(untyped_keys={*_ENVELOPES, "context", *_BARE_MARKS}, body_keys={"input", "output"}),
+    wire_type=wire_type,
+    parse_block=parse_part,
+    header=header,
+    identify=identify,
+)

@@ -1,0 +1,240 @@
+"""Spans and log records that exporters send over OTLP/HTTP."""
+
+import gzip
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from google.protobuf.json_format import ParseDict
+from httpx2 import AsyncClient, Response
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+
+from ash_server.api.telemetry import bodies
+from ash_server.ids import uuid7_text
+
+JSON = "application/json"
+PROTOBUF = "application/x-protobuf"
+TRACE = "5b8efff798038103d269b633813fc60c"
+
+
+def any_value(value: Any) -> dict[str, Any]:
+    if isinstance(value, int):
+        return {"intValue": str(value)}
+    return {"stringValue": value if isinstance(value, str) else json.dumps(value)}
+
+
+def attributes_of(values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [{"key": key, "value": any_value(value)} for key, value in values.items()]
+
+
+def span(number: int, values: Mapping[str, Any], trace: str = TRACE) -> dict[str, Any]:
+    start = 1_780_000_000_000_000_000 + number * 10**9
+    return {
+        "traceId": trace,
+        "spanId": f"{number:016x}",
+        "name": "chat m",
+        "startTimeUnixNano": str(start),
+        "endTimeUnixNano": str(start + 10**8),
+        "attributes": attributes_of(values),
+    }
+
+
+def message(role: str, text: str) -> dict[str, Any]:
+    return {"role": role, "parts": [{"type": "text", "content": text}]}
+
+
+def chat(conversation: str, prompts: list[dict[str, Any]], answer: str) -> dict[str, Any]:
+    return {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.conversation.id": conversation,
+        "gen_ai.request.model": "m",
+        "gen_ai.input.messages": prompts,
+        "gen_ai.output.messages": [message("assistant", answer)],
+        "gen_ai.usage.input_tokens": 7,
+        "gen_ai.usage.output_tokens": 2,
+    }
+
+
+def export(*spans: dict[str, Any]) -> dict[str, Any]:
+    resource = {"attributes": attributes_of({"service.name": "shop"})}
+    return {
+        "resourceSpans": [{"resource": resource, "scopeSpans": [{"scope": {"name": "s"}, "spans": [*spans]}]}]
+    }
+
+
+def to_protobuf(body: dict[str, Any]) -> bytes:
+    message: bytes = ParseDict(bodies.with_binary_ids(body), ExportTraceServiceRequest()).SerializeToString()
+    return message
+
+
+async def send(client: AsyncClient, body: dict[str, Any]) -> Response:
+    return await client.post("/v1/traces", content=json.dumps(body), headers={"Content-Type": JSON})
+
+
+async def session_of(client: AsyncClient, name: str) -> dict[str, Any]:
+    found = await client.get("/api/sessions", params={"source": "otel", "externalId": name})
+    (session,) = found.json()["sessions"]
+    return dict(session)
+
+
+async def texts_of(client: AsyncClient, session_id: str) -> list[tuple[str, str]]:
+    read = await client.get(f"/api/sessions/{session_id}/standard-messages")
+    return [(each["role"], each["content"][0]["text"]) for each in read.json()["messages"]]
+
+
+async def test_spans_of_a_conversation_are_a_session_with_each_message_once(client: AsyncClient) -> None:
+    name = uuid7_text()
+    prompt, answer, next_prompt = message("user", "Hi"), message("assistant", "Hello"), message("user", "Bye")
+
+    first = await send(client, export(span(1, chat(name, [prompt], "Hello"))))
+    second = await send(client, export(span(2, chat(name, [prompt, answer, next_prompt], "See you"))))
+
+    assert (first.status_code, first.json(), second.json()) == (200, {}, {})
+    session = await session_of(client, f"conversation:{name}")
+    expected = [("user", "Hi"), ("assistant", "Hello"), ("user", "Bye"), ("assistant", "See you")]
+    assert await texts_of(client, session["id"]) == expected
+    events = (await client.get(f"/api/sessions/{session['id']}/events")).json()["events"]
+    said = [each["payload"]["text"] for each in events if each["type"] in ("user_message", "assistant_done")]
+    assert said == [text for _, text in expected]
+
+
+async def test_a_repeated_export_stores_nothing_in_either_encoding(client: AsyncClient) -> None:
+    name = uuid7_text()
+    body = export(span(1, chat(name, [message("user", "Hi")], "Hello")))
+    await send(client, body)
+    session = await session_of(client, f"conversation:{name}")
+
+    again = await client.post(
+        "/v1/traces",
+        content=gzip.compress(to_protobuf(body)),
+        headers={"Content-Type": PROTOBUF, "Content-Encoding": "gzip"},
+    )
+
+    answer = ExportTraceServiceResponse.FromString(again.content)
+    assert (again.status_code, again.headers["content-type"]) == (200, PROTOBUF)
+    assert answer == ExportTraceServiceResponse()
+    assert (await session_of(client, f"conversation:{name}"))["messageCount"] == session["messageCount"] == 1
+
+
+async def test_stores_each_span_with_its_resource_and_scope(client: AsyncClient) -> None:
+    name = uuid7_text()
+    body = export(span(1, chat(name, [message("user", "Hi")], "Hello")))
+    await send(client, body)
+    session = await session_of(client, f"conversation:{name}")
+
+    stored = (await client.get(f"/api/sessions/{session['id']}/messages")).json()["messages"]
+
+    assert [(each["id"], json.loads(each["content"])) for each in stored] == [
+        (f"{TRACE}-0000000000000001", body)
+    ]
+
+
+async def test_other_spans_are_rejected_and_not_stored(client: AsyncClient) -> None:
+    name = uuid7_text()
+    body = export(
+        span(1, {"http.request.method": "GET"}), span(2, chat(name, [message("user", "Hi")], "Hello"))
+    )
+
+    response = await send(client, body)
+
+    partial = response.json()["partialSuccess"]
+    assert (response.status_code, partial["rejectedSpans"]) == (200, "1")
+    assert "Only spans and log records of agents and models are stored" in partial["errorMessage"]
+    assert (await session_of(client, f"conversation:{name}"))["messageCount"] == 1
+
+
+async def test_spans_without_a_conversation_join_that_of_their_trace(client: AsyncClient) -> None:
+    name, trace = uuid7_text(), uuid7_text().replace("-", "")
+    tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "look"}
+
+    await send(
+        client, export(span(1, tool, trace), span(2, chat(name, [message("user", "Hi")], "Hello"), trace))
+    )
+
+    assert (await session_of(client, f"conversation:{name}"))["messageCount"] == 2
+
+
+async def test_a_trace_is_a_session_of_its_own(client: AsyncClient) -> None:
+    trace = uuid7_text().replace("-", "")
+    # A session that was not made by a span, with the name of the trace.
+    other = (await client.post("/api/sessions", json={"source": "otel", "externalId": trace})).json()
+
+    await send(client, export(span(1, {"gen_ai.operation.name": "chat", "gen_ai.prompt": "Hi"}, trace)))
+
+    session = await session_of(client, f"trace:{trace}")
+    assert session["id"] != other["id"]
+    assert await texts_of(client, session["id"]) == [("user", "Hi")]
+
+
+async def test_a_span_that_changed_is_rejected(client: AsyncClient) -> None:
+    name = uuid7_text()
+    await send(client, export(span(1, chat(name, [message("user", "Hi")], "Hello"))))
+    session = await session_of(client, f"conversation:{name}")
+
+    response = await send(
+        client,
+        export(span(1, chat(name, [], "Changed")), span(2, chat(name, [message("user", "Hi")], "Again"))),
+    )
+
+    assert response.json()["partialSuccess"]["rejectedSpans"] == "1"
+    assert await texts_of(client, session["id"]) == [
+        ("user", "Hi"),
+        ("assistant", "Hello"),
+        ("assistant", "Again"),
+    ]
+
+
+async def test_log_records_of_claude_code_are_a_session(client: AsyncClient) -> None:
+    name = uuid7_text()
+    values = {"event.name": "user_prompt", "session.id": name, "prompt": "Fix the test"}
+    log = {
+        "timeUnixNano": "1780000000000000000",
+        "body": {"stringValue": "claude_code.user_prompt"},
+        "attributes": attributes_of(values),
+    }
+    body = {
+        "resourceLogs": [
+            {"scopeLogs": [{"scope": {"name": "com.anthropic.claude_code.events"}, "logRecords": [log]}]}
+        ]
+    }
+
+    for _ in range(2):
+        response = await client.post("/v1/logs", content=json.dumps(body), headers={"Content-Type": JSON})
+        assert (response.status_code, response.json()) == (200, {})
+
+    session = await session_of(client, f"conversation:{name}")
+    assert session["messageCount"] == 1
+    assert await texts_of(client, session["id"]) == [("user", "Fix the test")]
+
+
+GZIP = {"Content-Encoding": "gzip"}
+
+
+@pytest.mark.parametrize(
+    ("content", "headers", "status", "code"),
+    [
+        (b"\xff\xff\xff", {"Content-Type": PROTOBUF}, 400, "invalid_body"),
+        (b"{", {"Content-Type": JSON}, 400, "invalid_json"),
+        (b"[]", {"Content-Type": JSON}, 400, "invalid_body"),
+        (b'{"resourceSpans": 5}', {"Content-Type": JSON}, 400, "invalid_body"),
+        (b"[" * 100_000, {"Content-Type": JSON}, 400, "too_deep"),
+        (b"not gzip", {"Content-Type": PROTOBUF, **GZIP}, 400, "invalid_body"),
+        (gzip.compress(b"{}")[:-4], {"Content-Type": JSON, **GZIP}, 400, "invalid_body"),
+        (gzip.compress(bytes(80_000_000)), {"Content-Type": PROTOBUF, **GZIP}, 413, "body_too_large"),
+        (b"\x0a\x00" * 600_000, {"Content-Type": PROTOBUF}, 413, "batch_too_large"),
+        (b"\x0a\x9e\x9c\x01\x12\x9a\x9c\x01" + b"\x12\x00" * 9997, {"Content-Type": PROTOBUF}, 200, None),
+        (b"", {"Content-Type": "text/plain"}, 415, "unsupported_media_type"),
+        (b"", {"Content-Type": PROTOBUF, "Content-Encoding": "br"}, 415, "unsupported_media_type"),
+    ],
+)
+async def test_broken_exports_are_refused(
+    client: AsyncClient, content: bytes, headers: dict[str, str], status: int, code: str | None
+) -> None:
+    response = await client.post("/v1/traces", content=content, headers=headers)
+
+    assert response.status_code == status
+    assert code is None or response.json()["code"] == code
