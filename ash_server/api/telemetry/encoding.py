@@ -20,7 +20,7 @@ _encode = msgspec.json.Encoder().encode
 OtlpFields = dict[str, Any]
 
 
-class Item(NamedTuple):
+class OtlpItem(NamedTuple):
     """A span or a log record of a request."""
 
     message: Any
@@ -28,7 +28,7 @@ class Item(NamedTuple):
     """Adds its resource and scope."""
 
 
-def items_of(export: Any, kind: str, name: str) -> Iterator[Item]:
+def items_of(export: Any, kind: str, name: str) -> Iterator[OtlpItem]:
     """Yield the `spans` of `Spans`, or the `log_records` of `Logs`."""
     json_name = "spans" if name == "spans" else "logRecords"
     for resource_item in getattr(export, f"resource_{kind.lower()}"):
@@ -48,7 +48,7 @@ def items_of(export: Any, kind: str, name: str) -> Iterator[Item]:
                 return {f"resource{kind}": [whole]}
 
             for message in getattr(scope_item, name):
-                yield Item(message, wrap)
+                yield OtlpItem(message, wrap)
 
 
 def count_items(export: Any, kind: str, name: str) -> int:

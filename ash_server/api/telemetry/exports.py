@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from ash_server.api.telemetry.encoding import OtlpFields, Item, log_fields, span_fields, to_text
+from ash_server.api.telemetry.encoding import OtlpFields, OtlpItem, log_fields, span_fields, to_text
 from ash_server.errors import TooDeep
 from ash_server.store.prepare import NewMessage
 from ash_shared.providers.otel.spans import TelemetrySpan, conversation_of, is_of_agent, spans_of
@@ -49,11 +49,11 @@ class TelemetryExport:
         return " ".join(f"{count}: {reason}" for reason, count in self._reasons.items())
 
 
-def read_spans(items: Iterator[Item], max_bytes: int) -> TelemetryExport:
+def read_spans(items: Iterator[OtlpItem], max_bytes: int) -> TelemetryExport:
     return _read(items, _span_problem, span_fields, _span_id, max_bytes)
 
 
-def read_logs(items: Iterator[Item], max_bytes: int) -> TelemetryExport:
+def read_logs(items: Iterator[OtlpItem], max_bytes: int) -> TelemetryExport:
     return _read(items, lambda log: None, log_fields, _log_id, max_bytes)
 
 
@@ -73,7 +73,7 @@ def _log_id(log: TelemetrySpan, text: str) -> str:
 
 
 def _read(
-    items: Iterator[Item],
+    items: Iterator[OtlpItem],
     find_problem: Callable[[Any], str | None],
     to_fields: Callable[[Any], OtlpFields],
     to_id: Callable[[TelemetrySpan, str], str],
