@@ -90,22 +90,27 @@ async def indexer_lock(conn: AsyncConnection) -> AsyncGenerator[bool, None]:
 async def index_pending(
     conn: AsyncConnection, *, seconds: float = float("inf"), since: datetime | None = None
 ) -> bool:
-    """Index pending events page by page for at most this time and return True if none remain.
+    """Index pending events page by page for at most this time and return True if none of them remain.
 
-    Only looks at sessions that changed since a time of `read_time`, if one is passed. Sessions that another process is
-    indexing are skipped.
+    Events appended meanwhile are left to the next call, or one transaction would follow each append. Only looks at
+    sessions that changed since a time of `read_time`, if one is passed. Sessions that another process is indexing are
+    skipped.
     """
     end = time.monotonic() + seconds
     params = {"version": PASSAGES_VERSION, "limit": _MAX_SESSIONS, "since": since}
     query = SQL.list_pending_sessions if since is None else SQL.list_changed_sessions
     while rows := await (await conn.execute(query, params)).fetchall():
-        has_progress = False
+        indexed = 0
         for (session_id,) in rows:
-            while await _index_page(conn, session_id):
-                has_progress = True
-                if time.monotonic() >= end:
-                    return False
-        if not has_progress:
+            has_more = await _index_page(conn, session_id)
+            indexed += has_more is not None
+            while has_more and time.monotonic() < end:
+                has_more = await _index_page(conn, session_id)
+            if has_more or (has_more is not None and time.monotonic() >= end):
+                return False
+        if indexed == len(rows) < _MAX_SESSIONS:
+            return True
+        if not indexed:
             return False
     return True
 
@@ -129,13 +134,14 @@ async def reindex_words(conn: AsyncConnection, session_id: UUID) -> None:
         pass
 
 
-async def _index_page(conn: AsyncConnection, session_id: UUID) -> bool:
-    """Index a page. Return False if nothing is pending or another process is indexing the session."""
+async def _index_page(conn: AsyncConnection, session_id: UUID) -> bool | None:
+    """Index a page, and return True if more may follow; None if nothing is pending, or another process indexes the
+    session."""
     async with conn.transaction():
         keys = {"session_id": session_id, "version": PASSAGES_VERSION}
         row = await (await conn.execute(SQL.lock_progress, keys)).fetchone()
         if not row:
-            return False
+            return None
         progress = _Progress(*row)
         after = max(progress.last, progress.last_dropped_sequence)
         events = await _read_events(conn, session_id, after)
@@ -147,7 +153,7 @@ async def _index_page(conn: AsyncConnection, session_id: UUID) -> bool:
         await _write_rows(conn, session_id, events, progress.now)
         reached = {"last": last, "dropped": progress.last_dropped_sequence}
         await conn.execute(SQL.advance_progress, {**keys, **reached})
-    return True
+    return is_cut
 
 
 async def _read_events(conn: AsyncConnection, session_id: UUID, after: int) -> list[_Event]:

@@ -345,6 +345,27 @@ async def test_counts_pending_events(connection: AsyncConnection, session_id: UU
     assert counts == [0, 4, 0]
 
 
+async def test_leaves_events_appended_meanwhile_to_next_call(
+    connection: AsyncConnection, session_id: UUID, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a transaction would follow each append to a busy session."""
+    read_events, reads = index._read_events, 0
+    await store(connection, session_id, *LINES[:2])
+    async with await connect(database_url) as other:
+
+        async def read_and_append(conn: AsyncConnection, *arguments: Any) -> Any:
+            nonlocal reads
+            events, reads = await read_events(conn, *arguments), reads + 1
+            await store(other, session_id, line("user", 1, "heron", uuid=f"u-{reads}"))
+            return events
+
+        monkeypatch.setattr(index, "_read_events", read_and_append)
+        is_done = await index_pending(connection, seconds=60)
+
+    assert (is_done, reads) == (True, 1)
+    assert await count_pending(connection) > 0
+
+
 async def test_concurrent_indexers_add_words_once(
     connection: AsyncConnection, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
