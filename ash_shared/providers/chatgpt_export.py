@@ -123,6 +123,16 @@ def _result(content: Block, message: Record) -> list[Block]:
     return [translated(content, typed, ("content_type", "text", "result"), content["content_type"])]
 
 
+def _translate_error(content: Block, message: Record) -> list[Block]:
+    """Translate an error: of a tool, whose call it answers, or of the service."""
+    if _role(message) != "tool":
+        return _variant("text", "error")(content, message)
+    rest = without(content, "content_type", "text")  # its `name` is not the name of the tool
+    structured = {"structured": rest} if rest else {}
+    typed = {"type": "tool_result", "content": content["text"], "is_error": True, **structured}
+    return [{**typed, "source_type": content["content_type"]}]
+
+
 def _variant(key: str, variant: str) -> Callable[[Block, Record], list[Block]]:
     return lambda content, message: [
         translated(content, text_block(content[key], variant), ("content_type", key), content["content_type"])
@@ -145,7 +155,7 @@ _CONTENTS: Mapping[str, Callable[[Block, Record], list[Block]]] = {
     "multimodal_text": _translate_texts,
     "reasoning_recap": _variant("content", "notice"),
     "sonic_webpage": _result,
-    "system_error": _variant("text", "error"),
+    "system_error": _translate_error,
     "tether_browsing_display": _result,
     "tether_quote": _result,
     "text": _translate_texts,

@@ -173,7 +173,7 @@ _ITEMS: Mapping[str, tuple[Speaker, Translation]] = {
     "say/user_feedback_diff": ("user", _translate_text),
     "say/condense_context": ("system", _variant("summary")),
     "say/summary": ("system", _variant("summary")),
-    **dict.fromkeys(_ERRORS, ("assistant", _variant("error"))),
+    **dict.fromkeys(_ERRORS, ("system", _variant("error"))),
     **dict.fromkeys(_NOTICES, ("system", _variant("notice"))),
     **{
         f"{kind}/{name}": ("assistant", _translate_call(tool))

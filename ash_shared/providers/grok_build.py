@@ -143,8 +143,8 @@ def _parse_server_call(record: Record) -> ParsedRecord:
     )
 
 
-def _translate_server_call(record: Record) -> Block:
-    """Return a call of a tool that ran at the vendor; the history does not contain its result."""
+def _translate_server_call(record: Record) -> list[Block]:
+    """Return a call of a tool that ran at the vendor. Of its result, the history contains the sources of a search."""
     call = record["kind"]
     typed = {
         "type": "tool_use",
@@ -154,7 +154,12 @@ def _translate_server_call(record: Record) -> Block:
         "executor": "server",
     }
     block = translated(call, typed, {"action", "id", "status", "tool_type"}, "backend_tool_call")
-    return with_extra(block, without(record, "type", "kind"))
+    block = with_extra(block, without(record, "type", "kind"))
+    sources = value_at(call, "action", "sources")
+    if sources is None:
+        return [block]
+    result = {"type": "tool_result", **renamed(call, tool_use_id="id"), "structured": sources}
+    return [block, {**result, "source_type": "backend_tool_call"}]
 
 
 def _is_update(record: Record) -> bool:

@@ -47,7 +47,7 @@ from ash_shared.records.json_fields import (
     url_source,
     value_at,
 )
-from ash_shared.records.steps import Step, TurnEnd
+from ash_shared.records.steps import Step
 
 _ENVELOPE = ("id", "timestamp", "source", "parent_id", "kind", "llm_response_id")
 
@@ -205,7 +205,8 @@ def _error_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
 
 
 def _error_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
-    return [Part(role=None, error=_error(record)), TurnEnd(mode="if_open")]
+    """Leave the turn open: the state with the usage of its answers is the last document."""
+    return [Part(role=None, error=_error(record))]
 
 
 def _error(record: Record) -> Block:

@@ -15,6 +15,7 @@ from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Dialog
 
 import ash_server
 from ash_server.api.pages.viewer_pages import PAGE_POLICY
+from ash_server.store import Store
 from ash_server.viewer import viewer
 from tests.server.cli.test_cli_serve import serving
 from tests.viewer.browser import ABSENT, browsing, chromium, http_server
@@ -180,10 +181,24 @@ def _file(path: str) -> Path:
 
 
 @pytest.fixture(scope="session")
-def ash(server_url: str, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def _addresses(
+    server_url: str, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, str]]:
+    with serving(server_url, template, tmp_path_factory.mktemp("viewer")) as addresses:
+        yield addresses
+
+
+@pytest.fixture(scope="session")
+def ash(_addresses: tuple[str, str]) -> str:
     """The address of a server shared by all tests of the viewer; each test creates its own sessions."""
-    with serving(server_url, template, tmp_path_factory.mktemp("viewer")) as (address, _):
-        yield address
+    return _addresses[0]
+
+
+@pytest.fixture
+async def ash_store(_addresses: tuple[str, str]) -> AsyncIterator[Store]:
+    """The store of the server."""
+    async with Store.connect(_addresses[1]) as store:
+        yield store
 
 
 @pytest.fixture

@@ -36,6 +36,7 @@ def conversation(*nodes: dict[str, Any], **more: Any) -> dict[str, Any]:
 IMAGE = {"content_type": "image_asset_pointer", "asset_pointer": "sediment://1", "size_bytes": 9}
 CODE = {"content_type": "code", "language": "json", "text": '{"q": "knots"}'}
 FOUND = {"content_type": "tether_quote", "text": "Seven.", "url": "https://quay.example"}
+ERROR = {"content_type": "system_error", "name": "tide", "text": "Too late."}
 THOUGHTS = {"content_type": "thoughts", "thoughts": [{"summary": "Counting", "content": "Look."}]}
 
 
@@ -46,8 +47,10 @@ def test_messages_of_chatgpt() -> None:
         node("c", "b", "assistant", THOUGHTS, "d", metadata={"model_slug": "reef-2"}),
         node("d", "c", "assistant", CODE, "e", recipient="browser"),
         node("e", "d", "tool", FOUND, "f"),
-        node("f", "e", "tool", {"content_type": "system_error", "name": "tide", "text": "Too late."}, "g"),
-        node("g", "f", "assistant", text("Seven.")),
+        node("f", "e", "assistant", CODE, "g", recipient="browser"),
+        node("g", "f", "tool", ERROR, "h"),
+        node("h", "g", "assistant", text("Seven."), "i"),
+        node("i", "h", "system", ERROR),
     )
 
     assert short_messages(record) == [
@@ -56,9 +59,13 @@ def test_messages_of_chatgpt() -> None:
         ("assistant", [("thinking", "Look.")], {"model": "reef-2"}),
         ("assistant", [("tool_use", "browser")], {"model": "reef-1"}),
         ("user", [("tool_result", "Seven.")]),
-        ("user", [("text", "Too late.")]),
+        ("assistant", [("tool_use", "browser")], {"model": "reef-1"}),
+        ("user", [("tool_result", "Too late.")]),
         ("assistant", [("text", "Seven.")], {"model": "reef-1"}),
+        ("system", [("text", "Too late.")]),
     ]
+    results = [each["payload"] for each in follow([record]) if each["type"] == "tool_result"]
+    assert [each.get("error") for each in results] == [None, {"code": "error", "message": "Too late."}]
 
 
 def test_other_branches_are_retracted() -> None:

@@ -50,7 +50,7 @@ MESSAGES = [
         {"model": "reef-1", "costUsd": 0.25, "usage": (20, 9, 100, None)},
     ),
     ("user", [("tool_result", "7")]),
-    ("assistant", [("text", "The line broke.")]),
+    ("system", [("text", "The line broke.")]),
     ("user", [("text", "Go on.")]),
     ("assistant", [("text", "Seven.")]),
     ("system", [("text", "Knots were counted.")]),

@@ -89,3 +89,20 @@ def test_summary_and_updates_have_the_facts_of_the_session() -> None:
     description = describe_message(update)
     assert (description.source, description.kind) == ("grok_build", "record")
     assert (description.header.session_id, description.header.timestamp) == ("s1", 1772442000000)
+
+
+def test_sources_of_a_search_are_its_result() -> None:
+    """Other results of server tools are not in the history."""
+    action = {"query": "oar", "sources": [{"type": "url", "url": "https://quay.example"}]}
+    search = {
+        "type": "backend_tool_call",
+        "kind": {"tool_type": "web_search", "action": action, "id": "ws_1"},
+    }
+
+    events = follow([user("Count the oars"), search, answer("Four.")], source="grok_build")
+
+    assert [
+        (each["payload"]["toolCallId"], each["payload"]["structured"])
+        for each in events
+        if each["type"] == "tool_result"
+    ] == [("ws_1", action["sources"])]

@@ -109,6 +109,17 @@ def test_errors() -> None:
     )
 
 
+def test_usage_of_a_failed_turn_counts() -> None:
+    """The state, which has the usage, is the last document."""
+    failed = event("e4", "ConversationErrorEvent", "environment", code="TideError", detail="Too late.")
+    prompt = said("e9", "user", "How many now?", "user")
+
+    events = follow([*EVENTS[1:3], failed, state(counts("a1")), prompt])
+
+    [usage] = [each["payload"]["usage"] for each in events if each["type"] == "turn_end"]
+    assert (usage["input_tokens"], usage["output_tokens"]) == (20, 9)
+
+
 @pytest.mark.parametrize("record", [*EVENTS, state()])
 def test_records_are_recognized(record: Any) -> None:
     assert parse_message(lines(record)[0]).source == "openhands"
