@@ -162,10 +162,8 @@ async def _find_place(conn: AsyncConnection, session_id: UUID) -> _Place:
 async def _read(connect: Connect, session_id: UUID, kept: KeptTotals, last: int) -> _Read:
     """Add the events up to the last one to totals."""
     totals, superseded = _totals(kept), dict[str, int]()
-    async with connect() as conn:
-        between = {"session_id": session_id, "after": kept.sequence, "last": last}
-        for sequence, content in await fetch_all(conn, _Row, SQL.list_retractions, between):
-            superseded |= dict.fromkeys(superseded_ids(msgspec.json.decode(content)), sequence)
+    if kept.sequence < last:
+        superseded = await _read_superseded(connect, session_id, kept.sequence, last)
     unknown = {id for id, sequence in superseded.items() if sequence > totals.known}
     is_late = totals.is_late or bool(superseded)
     end = max(kept.sequence, last - _LAG) if is_late else last
@@ -179,6 +177,16 @@ async def _read(connect: Connect, session_id: UUID, kept: KeptTotals, last: int)
     if unknown and kept.sequence:  # events that are in the totals are superseded
         return await _read(connect, session_id, NO_TOTALS, last)
     return _Read(fold.counts(), added)
+
+
+async def _read_superseded(connect: Connect, session_id: UUID, after: int, last: int) -> dict[str, int]:
+    """Return the ids of superseded events, with the sequence of the last retraction."""
+    superseded = dict[str, int]()
+    async with connect() as conn:
+        between = {"session_id": session_id, "after": after, "last": last}
+        for sequence, content in await fetch_all(conn, _Row, SQL.list_retractions, between):
+            superseded |= dict.fromkeys(superseded_ids(msgspec.json.decode(content)), sequence)
+    return superseded
 
 
 async def _list_events(
