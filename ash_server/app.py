@@ -12,7 +12,6 @@ from litestar.exceptions import NotFoundException
 from litestar.plugins.pydantic import PydanticPlugin
 
 from ash_server.api.audit import AuditController
-from ash_server.api.budgets import BudgetController
 from ash_server.api.drift import DriftController
 from ash_server.api.health import HealthController
 from ash_server.api.http.bodies import check_no_body
@@ -37,6 +36,8 @@ from ash_server.api.pages.login import CODE_RATE, CodeController, LoginControlle
 from ash_server.api.pages.shared_pages import SHARE_RATE, SharedPageController
 from ash_server.api.pages.viewer_pages import AssetController, PageController, handle_unknown_path
 from ash_server.api.parse import ParseController
+from ash_server.api.policies.budgets import BudgetController
+from ash_server.api.policies.retention import RetentionController
 from ash_server.api.projects import ProjectController
 from ash_server.api.search import SearchController
 from ash_server.api.sessions.answers import AnswerController
@@ -71,6 +72,7 @@ from ash_server.live.search_indexer import SearchIndexer
 from ash_server.live.session_feed import SessionFeeds
 from ash_server.live.transcript_check import TranscriptCheck
 from ash_server.prices import PriceFiles
+from ash_server.retention.runner import RetentionRunner
 from ash_server.settings import READ_TIMEOUT, Settings
 from ash_server.store import Store
 from ash_server.store.connections.pool import PooledUrl, StatementOptions
@@ -108,6 +110,7 @@ _CONTROLLERS = (
     AuditController,
     OwnKeyController,
     BudgetController,
+    RetentionController,
     UsageStatusController,
     SignInCodeController,
     CodeController,
@@ -202,6 +205,7 @@ def _open_store(
             open_replica(read_store, heartbeat) as replica,
             SearchIndexer(store),
             BudgetChecker(store, settings),
+            RetentionRunner(store),
             SessionFeeds() as session_feeds,
             GaugeSetter(store, session_feeds),
             TranscriptCheck(store) if checks_home else nullcontext() as transcript_check,

@@ -183,6 +183,10 @@ class InvalidBudget(AshError):
     status, code, title = 422, "invalid_budget", "The budget cannot be set."
 
 
+class InvalidRetention(AshError):
+    status, code, title = 422, "invalid_retention", "The policy of retention cannot be set."
+
+
 class InvalidReport(AshError):
     status, code, title = (
         422,

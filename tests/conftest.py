@@ -172,6 +172,8 @@ def empty_database(url: str) -> None:
             "tool_calls",
             "sessions",
             "budgets",
+            "retention_policies",
+            "scheduled_deletions",
             "shares",
             "audit",
             "sign_ins",

@@ -26,6 +26,8 @@ OWNED_BY_SERVER = {
     "shares",
     "budgets",
     "budget_notices",
+    "retention_policies",
+    "scheduled_deletions",
 }
 """Tables without a tenant: the role of statements on sessions has no rights, except to read the version."""
 

@@ -62,6 +62,7 @@ COMMANDS = {
     "replay": ("replay", "Write the lines of a recorded stream at their original speed."),
     "restore": ("restore", "Fill an empty store from a backup."),
     "resume": ("resume", "Continue a session in the agent that wrote it."),
+    "retention": ("retention", "Delete sessions some time after their last change."),
     "scan": ("scan", "List tokens, keys and passwords in sessions by kind and place, never their values."),
     "search": ("search", "Search the titles and texts of all sessions, newest results first."),
     "self": ("self_", "Show the version, the paths and the store, and warn of outdated parts."),
@@ -97,7 +98,19 @@ COMMAND_GROUPS = {
     "Label and share": ("rename", "star", "tag", "note", "archive", "scan", "share"),
     "Server": ("serve", "keys", "openapi"),
     "Maintenance": (
-        *("self", "doctor", "drift", "reindex", "backup", "restore", "delete", "prune", "db", "completion"),
+        *(
+            "self",
+            "doctor",
+            "drift",
+            "reindex",
+            "backup",
+            "restore",
+            "delete",
+            "prune",
+            "retention",
+            "db",
+            "completion",
+        ),
     ),
 }
 """Commands by their heading in the help."""

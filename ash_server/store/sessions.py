@@ -44,6 +44,12 @@ from ash_server.store.lists.session_counts import count_sessions
 from ash_server.store.lists.session_lists import list_sessions
 from ash_server.store.log.activity import read_activities
 from ash_server.store.log.tool_calls import delete_calls
+from ash_server.store.retention.expired import (
+    count_all_sessions,
+    list_labelled,
+    list_unchanged,
+    read_session_trees,
+)
 from ash_server.store.session_facts import FROM_PERSON, FROM_TOOL, RENAMED, UNNAMED, shorten
 from ash_server.store.session_rows import (
     existing_ids,
@@ -198,14 +204,36 @@ async def delete_session(
         if row is None:
             raise SessionNotFound
         check_sequence(expected_sequence, row[0])
-        await conn.execute(SQL.delete_progress, [session_id])
-        await conn.execute(SQL.delete_events, [session_id])
-        await conn.execute(SQL.delete_messages, [session_id])
-        await delete_answers(conn, session_id)
-        await delete_calls(conn, session_id)
-        await _replace_original(conn, session_id)
-        await restore_prompts(conn, session_id)
-        await conn.execute(SQL.delete_session, [session_id])
+        await _delete_rows(conn, session_id)
+
+
+async def delete_unchanged_session(
+    conn: AsyncConnection, session_id: UUID, updated_at: datetime, related: Sequence[UUID]
+) -> bool:
+    """Delete the session like `delete_session`, unless it has changed since a time or has a new subagent.
+
+    `related` are its known subagents, and others. Return False if it stays.
+    """
+    async with conn.transaction():
+        await conn.execute(SQL.lock_counters, [session_id])
+        unchanged = await conn.execute(SQL.lock_unchanged, [session_id, updated_at])
+        if await unchanged.fetchone() is None:
+            return False
+        if await (await conn.execute(SQL.find_new_child, [session_id, list(related)])).fetchone():
+            return False
+        await _delete_rows(conn, session_id)
+    return True
+
+
+async def _delete_rows(conn: AsyncConnection, session_id: UUID) -> None:
+    await conn.execute(SQL.delete_progress, [session_id])
+    await conn.execute(SQL.delete_events, [session_id])
+    await conn.execute(SQL.delete_messages, [session_id])
+    await delete_answers(conn, session_id)
+    await delete_calls(conn, session_id)
+    await _replace_original(conn, session_id)
+    await restore_prompts(conn, session_id)
+    await conn.execute(SQL.delete_session, [session_id])
 
 
 async def _replace_original(conn: AsyncConnection, session_id: UUID) -> None:
@@ -409,6 +437,11 @@ class SessionStore(Resource):
     set_tool_title = change(set_tool_title)
     set_parent = change(set_parent)
     delete = change_session(delete_session)
+    delete_unchanged = change_session(delete_unchanged_session)
+    list_unchanged = read(list_unchanged)
+    read_session_trees = read(read_session_trees)
+    list_labelled = read(list_labelled)
+    count_all = read(count_all_sessions)
     recreate = write(recreate_session)
     lacks_final_newline = read(lacks_final_newline)
     set_lacks_final_newline = change(set_lacks_final_newline)

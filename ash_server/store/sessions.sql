@@ -86,6 +86,14 @@ FROM sessions WHERE id = %s
 -- committed while it waited.
 SELECT message_sequence FROM session_counters WHERE session_id = %s FOR UPDATE
 
+-- name: lock_unchanged
+-- The lock of a change of labels, unless the session has changed since a time.
+SELECT id FROM sessions WHERE id = %s AND updated_at = %s FOR NO KEY UPDATE
+
+-- name: find_new_child
+-- A session that this one started, other than some.
+SELECT id FROM sessions WHERE parent_id = %s AND id <> ALL(%s) LIMIT 1
+
 -- name: get_end
 -- The end of the messages and of the log, with the columns of `SessionEnd`.
 SELECT message_sequence, event_sequence, last_dropped_sequence FROM session_counters WHERE session_id = %s

@@ -51,6 +51,7 @@ from ash_server.store.embedded.open import open_embedded
 from ash_server.store.log.event_store import EventStore
 from ash_server.store.log.subscriptions import Hub
 from ash_server.store.messages import MessageStore
+from ash_server.store.retention.policies import RetentionStore
 from ash_server.store.schema.migrations import check_schema
 from ash_server.store.sessions import SessionStore
 from ash_server.store.transcripts import TranscriptStore
@@ -81,6 +82,7 @@ class Store:
     usage: UsageStore
     keys: KeyStore
     budgets: BudgetStore
+    retention: RetentionStore
     shares: ShareStore
 
     def __init__(self, connections: Connections, hub: Hub) -> None:
@@ -98,6 +100,7 @@ class Store:
         self.usage = UsageStore(connections, wake)
         self.keys = KeyStore(connections, wake)
         self.budgets = BudgetStore(connections, wake)
+        self.retention = RetentionStore(connections, wake)
         self.shares = ShareStore(connections, wake)
         self._by_tenant = {self.tenant: self}
 

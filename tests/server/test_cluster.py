@@ -8,7 +8,7 @@ import shlex
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager, closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, get_args
 from uuid import UUID, uuid4
@@ -22,6 +22,7 @@ from psycopg._cursor_base import BaseCursor
 from ash_server import NewMessage, Store
 from ash_server.app import create_app
 from ash_server.errors import AshError, DatabaseUnavailable
+from ash_server.retention.policy import GRACE, NewRetention, run_retention, set_retention
 from ash_server.settings import Settings
 from ash_server.store.connections.replication import Known
 from ash_server.store.lists.session_lists import SessionSort
@@ -122,6 +123,7 @@ async def test_all_statements_run_as_the_role_of_a_tenant(
     await use_usage(tenant_store)
     await use_facts(tenant_store)
     await use_activity(tenant_store)
+    await use_retention(tenant_store)
     await store.read_statistics()
     with closing(psycopg.connect(database_url, autocommit=True)) as conn:
         assert [each.code for each in diagnose(conn).findings if each.code == "schema"] == []
@@ -133,6 +135,21 @@ def line(text: str, **fields: Any) -> NewMessage:
     return NewMessage(
         f'{{"type":"user","uuid":"{uuid4()}","message":{{"role":"user","content":"{text}"}}}}', **fields
     )
+
+
+async def use_retention(store: Store) -> None:
+    parent = await store.sessions.create(source="claude")
+    child = await store.sessions.create(source="claude", parent_id=parent.id)
+    await store.messages.append(child.id, [line("old")])
+    total = await store.sessions.count_all()
+    await set_retention(store, NewRetention("2y"))
+    later = datetime.now(UTC) + timedelta(days=800)
+    scheduled = (await run_retention(store, now=later)).scheduled
+    run = await run_retention(store, now=later + GRACE)
+
+    assert 2 <= run.deleted == scheduled < total  # some have a star
+    assert await store.sessions.existing_ids([parent.id, child.id]) == set()
+    assert await store.sessions.count_all() == total - run.deleted
 
 
 async def use_sessions(store: Store) -> None:

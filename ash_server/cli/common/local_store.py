@@ -20,6 +20,13 @@ from ash_server.budgets.budgets import NewBudget, list_budgets, set_budget
 from ash_server.cli.common.output.terminal import counted, warn
 from ash_server.cli.common.server_store import StandardPage
 from ash_server.keys.shares import ShareOptions, list_shares, share_session
+from ash_server.retention.policy import (
+    NewRetention,
+    end_retention,
+    get_retention,
+    run_retention,
+    set_retention,
+)
 from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_server.store.drift import DriftReport
@@ -34,6 +41,7 @@ from ash_shared.model.reports.changes import SessionChanges
 from ash_shared.model.reports.comparison import SessionComparison
 from ash_shared.model.reports.facts import SessionFacts
 from ash_shared.model.reports.projects import ProjectPage
+from ash_shared.model.reports.retention import RetentionPolicy, RetentionRun
 from ash_shared.model.session import Session, SessionPage
 from ash_shared.model.shares import FindingList, NewShare, ShareList
 from ash_shared.model.usage.budgets import BudgetPage, SetBudget
@@ -145,6 +153,18 @@ class LocalStore:
 
     async def delete_budget(self, budget: UUID) -> None:
         await self.store.budgets.delete(self.store.tenant, budget)
+
+    async def get_retention(self) -> RetentionPolicy:
+        return await get_retention(self.store)
+
+    async def set_retention(self, new: NewRetention) -> RetentionPolicy:
+        return await set_retention(self.store, new)
+
+    async def end_retention(self) -> None:
+        await end_retention(self.store)
+
+    async def run_retention(self, *, is_dry_run: bool) -> RetentionRun:
+        return await run_retention(self.store, is_dry_run=is_dry_run)
 
     async def update_session(self, session: UUID, **changes: Unpack[SessionUpdate]) -> Session:
         fields: Any = changes

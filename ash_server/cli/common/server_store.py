@@ -13,9 +13,11 @@ from ash_client.requests import EventQuery, Request, SessionId
 from ash_server.budgets.budgets import NewBudget
 from ash_server.errors import MessageDeleted, SessionNotFound
 from ash_server.keys.shares import ShareOptions
+from ash_server.retention.policy import NewRetention, NewRetentionRun
 from ash_server.store.drift import DriftReport
 from ash_shared.model.keys import OwnKey
 from ash_shared.model.message import Message
+from ash_shared.model.reports.retention import RetentionPolicy, RetentionRun
 from ash_shared.model.session import Session
 from ash_shared.model.shares import NewShare, ShareList
 from ash_shared.model.usage.budgets import SetBudget
@@ -93,6 +95,24 @@ class ServerStore(AsyncAshClient):
 
     async def delete_budget(self, budget: UUID) -> None:
         await self.send(Request("DELETE", f"/api/budgets/{budget}", _nothing))
+
+    async def get_retention(self) -> RetentionPolicy:
+        return await self.send(Request("GET", "/api/retention", RetentionPolicy.model_validate_json))
+
+    async def set_retention(self, new: NewRetention) -> RetentionPolicy:
+        body = msgspec.json.encode(new)
+        return await self.send(
+            Request("PUT", "/api/retention", RetentionPolicy.model_validate_json, body=body)
+        )
+
+    async def end_retention(self) -> None:
+        await self.send(Request("DELETE", "/api/retention", _nothing))
+
+    async def run_retention(self, *, is_dry_run: bool) -> RetentionRun:
+        body = msgspec.json.encode(NewRetentionRun(dry_run=is_dry_run))
+        return await self.send(
+            Request("POST", "/api/retention/runs", RetentionRun.model_validate_json, body=body)
+        )
 
     async def share_session(self, session: SessionId, options: ShareOptions) -> NewShare:
         fields = {

@@ -73,16 +73,18 @@ class AuditEntry(AshModel):
     tenant: str
     """The name of the tenant."""
     key: Omittable[str] = ABSENT
-    """The name of the key; absent for commands on the database, refused sign-ins and opened links."""
+    """The name of the key; absent for commands on the database, refused sign-ins, opened links, and what the
+    server does by itself."""
     key_prefix: Omittable[str] = Field(default=ABSENT, alias="keyPrefix")
     """The first characters of the key."""
     action: str
     """`session.create`, `session.rename`, `session.label`, `session.delete`, `session.export`, `message.delete`,
     `key.create`, `key.revoke`, `sign_in`, `sign_in.code`, `sign_out`, `sign_in.refused`, `budget.set`, `budget.delete`,
-    `webhook.delivered`, `webhook.failed`, `share.create`, `share.revoke` or `share.open`."""
+    `webhook.delivered`, `webhook.failed`, `share.create`, `share.revoke`, `share.open`, `retention.set`,
+    `retention.off` or `retention.run`."""
     target: Omittable[str] = ABSENT
     """The id of the session, key or budget, `SESSION/SEQUENCE` of a message, `SESSION/SHARE` of a link, or the address
-    of a refused client."""
+    of a refused client; the age of a policy of retention."""
     count: Omittable[int] = ABSENT
     """The number of refused sign-ins from the address within a minute; only for `sign_in.refused`."""
 

@@ -40,6 +40,8 @@ ON_COORDINATOR = (
     "shares",
     "budgets",
     "budget_notices",
+    "retention_policies",
+    "scheduled_deletions",
 )
 """Few rows, and no statement reads them together with the rows of sessions."""
 

@@ -35,7 +35,7 @@ $$;
 
 -- Tables, written by `make schema` from tables.py.
 
-INSERT INTO alembic_version VALUES ('0037');
+INSERT INTO alembic_version VALUES ('0038');
 
 -- sessions
 
@@ -648,6 +648,38 @@ CREATE TABLE budget_notices (
 );
 COMMENT ON COLUMN budget_notices.spent_nano_usd IS 'cost when it was passed, in 10^-9 US dollars';
 COMMENT ON COLUMN budget_notices.next_attempt_at IS 'null: the webhook is not sent again';
+
+-- retention_policies
+
+CREATE TABLE retention_policies (
+    tenant INTEGER NOT NULL,
+    age TEXT NOT NULL,
+    keep TEXT[] NOT NULL,
+    set_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+    checked_at TIMESTAMP WITH TIME ZONE,
+    waiting BIGINT DEFAULT '0' NOT NULL,
+    held TEXT,
+    leased_until TIMESTAMP WITH TIME ZONE,
+    CONSTRAINT retention_policies_pkey PRIMARY KEY (tenant),
+    CONSTRAINT retention_policies_held_check CHECK (held IN ('share', 'clock')),
+    CONSTRAINT retention_policies_tenant_fkey FOREIGN KEY(tenant) REFERENCES tenants (number)
+);
+COMMENT ON COLUMN retention_policies.age IS 'such as 2y';
+COMMENT ON COLUMN retention_policies.checked_at IS 'last run of a server; null: none yet';
+COMMENT ON COLUMN retention_policies.waiting IS 'old sessions that the last run has not scheduled';
+COMMENT ON COLUMN retention_policies.held IS 'why servers delete nothing until the next confirmed run';
+COMMENT ON COLUMN retention_policies.leased_until IS 'end of the time in which one process runs the policy';
+
+-- scheduled_deletions
+
+CREATE TABLE scheduled_deletions (
+    tenant INTEGER NOT NULL,
+    session_id UUID NOT NULL,
+    due_at TIMESTAMP WITH TIME ZONE NOT NULL,
+    CONSTRAINT scheduled_deletions_pkey PRIMARY KEY (tenant, session_id),
+    CONSTRAINT scheduled_deletions_tenant_fkey FOREIGN KEY(tenant) REFERENCES tenants (number)
+);
+CREATE INDEX scheduled_deletions_due_idx ON scheduled_deletions (tenant, due_at);
 
 -- End of the tables.
 

@@ -679,3 +679,28 @@ budget_notices = Table(
     Column("next_attempt_at", Moment, comment="null: the webhook is not sent again"),
     PrimaryKeyConstraint("budget_id", "period_start"),
 )
+
+retention_policies = Table(
+    "retention_policies",
+    metadata,
+    Column("tenant", Integer, ForeignKey("tenants.number"), primary_key=True, autoincrement=False),
+    Column("age", Text, nullable=False, comment="such as 2y"),
+    Column("keep", ARRAY(Text), nullable=False),
+    Column("set_at", Moment, nullable=False, server_default=func.now()),
+    Column("checked_at", Moment, comment="last run of a server; null: none yet"),
+    _counter("waiting", "old sessions that the last run has not scheduled"),
+    Column("held", Text, comment="why servers delete nothing until the next confirmed run"),
+    Column("leased_until", Moment, comment="end of the time in which one process runs the policy"),
+    CheckConstraint("held IN ('share', 'clock')", name="held"),
+)
+
+# Old sessions that a policy of retention will delete. They stay readable until then.
+scheduled_deletions = Table(
+    "scheduled_deletions",
+    metadata,
+    Column("tenant", Integer, ForeignKey("tenants.number"), nullable=False),
+    Column("session_id", Uuid, nullable=False),
+    Column("due_at", Moment, nullable=False),
+    PrimaryKeyConstraint("tenant", "session_id"),
+    Index("scheduled_deletions_due_idx", "tenant", "due_at"),
+)

@@ -333,6 +333,9 @@ SCOPES_OF_OPERATIONS: dict[tuple[str, str], set[KeyScope]] = {
     ("DELETE", "/api/sessions/{session_id}/shares/{share_id}"): {"share"},
     ("PUT", "/api/budgets"): {"admin"},
     ("DELETE", "/api/budgets/{budget_id}"): {"admin"},
+    ("PUT", "/api/retention"): {"admin"},
+    ("DELETE", "/api/retention"): {"admin"},
+    ("POST", "/api/retention/runs"): {"admin"},
 }
 """Scopes of operations that differ from the default: `read` for GET, otherwise `write`."""
 

@@ -59,6 +59,7 @@ _TAGS = [
     Tag(name="transcripts", description="Import of transcripts from other machines, used by `ash push`."),
     Tag(name="search", description="Full-text search over all sessions."),
     Tag(name="usage", description="Tokens, costs and budgets."),
+    Tag(name="retention", description="Deletion of sessions some time after their last change."),
     Tag(name="drift", description="Content that this version of Ash does not recognize."),
     Tag(name="parse", description="Playground: parse a text without storing it."),
     Tag(name="keys", description="The audit log of keys."),

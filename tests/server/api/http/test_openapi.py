@@ -305,6 +305,8 @@ def test_hand_read_bodies_are_documented() -> None:
         "appendChunks": ["application/x-ndjson"],
         "parse": ["application/json"],
         "setBudget": ["application/json"],
+        "setRetention": ["application/json"],
+        "runRetention": ["application/json"],
     }
     for name in ("MessageToAppend", "NewBudget", "SessionToCreate", "SessionPatch", "ParseRequest"):
         assert SCHEMAS[name]["additionalProperties"] is False

@@ -76,6 +76,10 @@ def call_usage(call: Callable[..., Any], made: Callable[..., Any], session: Any)
     budget = call("setBudget", body=made("NewBudget", limitUsd=50, period="month"))
     assert budget.id in [each.id for each in call("listBudgets").budgets]
     call("deleteBudget", budget.id)
+    policy = call("setRetention", body=made("NewRetention", age="2y", keep=["starred"]))
+    assert (policy.age, call("getRetention").scheduled) == ("2y", 0)
+    assert call("runRetention", body=made("NewRetentionRun", dryRun=True)).scheduled == 0
+    call("endRetention")
 
 
 NEEDS_KEY = {"shareSession", "revokeShare", "createSignInCode"}

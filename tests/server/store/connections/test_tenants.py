@@ -138,6 +138,7 @@ LENDS_OWNERS = {
     "ash_server/store/access/shares.py",
     "ash_server/store/maintenance/statistics.py",  # figures of all tenants
     "ash_server/store/usage/budgets.py",
+    "ash_server/store/retention/policies.py",
     "ash_server/store/store.py",  # tenants, and the version of the schema
 }
 

@@ -1,0 +1,1 @@
+"""Retention: policies, sessions scheduled for deletion, and sessions without a recent change."""

@@ -1,0 +1,65 @@
+"""`ash retention`: set, show, run and end the policy."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from ash_server.cli.retention import describe_retention
+from ash_shared.model.reports.retention import RetentionPolicy
+from tests.server.cli.test_cli import Ash, ash, written
+
+__all__ = ["ash"]
+
+
+def test_set_show_run_and_off(ash: Ash, tmp_path: Path) -> None:
+    line = {"type": "user", "message": {"role": "user", "content": "Hi"}}
+    ash("import", str(written(tmp_path / "s.jsonl", json.dumps(line) + "\n")))
+    policy = "sessions without a change for 2y are deleted 30 days after they are scheduled"
+
+    assert ash("retention", "show").out == (
+        "sessions are kept; delete old ones with `ash retention set 2y`\n"
+    )
+    assert ash("retention", "set", "2y", "--keep", "starred").out.splitlines() == [
+        policy,
+        "no session is as old now",
+    ]
+    assert ash("retention", "show").out.splitlines() == [
+        f"{policy} (--keep starred)",
+        "0 sessions scheduled for deletion",
+        "not run yet; the first run of a server only counts",
+    ]
+    assert ash("retention", "run", "--dry-run").out == (
+        "0 sessions would be scheduled for deletion, 0 would be deleted\n"
+    )
+    assert ash("retention", "run").out == "0 sessions scheduled for deletion, 0 deleted\n"
+    assert re.search(r"\nlast run \d{4}-\d\d-\d\d \d\d:\d\d\n", ash("retention", "show").out)
+    assert ash("retention", "off").out == "sessions are kept\n"
+    again = ash("retention", "run")
+    assert (again.code, again.out) == (1, "")
+    assert "set one with `ash retention set 2y`" in again.err
+
+
+def test_waiting_for_confirmation() -> None:
+    policy = RetentionPolicy(age="2y", keep=[], scheduled=0, waiting=12, held="share")
+
+    assert describe_retention(policy).splitlines()[-1] == (
+        "waiting for `ash retention run`: more than 10% of the sessions would be scheduled at once"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["2"], "such as 90d, 8w, 18mo or 2y"),
+        (["12h"], "at least a day"),
+        (["0d"], "from 1d to 100y"),
+        (["2y", "--keep", "archived"], "is not one of 'starred', 'tagged'"),
+    ],
+)
+def test_refused_policies(ash: Ash, arguments: list[str], message: str) -> None:
+    done = ash("retention", "set", *arguments)
+
+    assert (done.code, done.out) == (2, "")
+    assert message in " ".join(done.err.split())
