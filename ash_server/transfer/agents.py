@@ -228,6 +228,15 @@ AGENTS: tuple[KnownAgent, ...] = (
         database="threads.db",
     ),
     KnownAgent(
+        "mistral_vibe",
+        "Mistral Vibe",
+        "mistral_vibe",
+        (Root("", "VIBE_HOME", ".vibe"),),
+        ("logs/session",),
+        # The documents of a session are beside it, see `documents.folders`; in version 2, its title.
+        re.compile(r"logs/session/(?:unified/[^/]+/meta\.json|[^/]+/messages\.jsonl)"),
+    ),
+    KnownAgent(
         "hermes",
         "Hermes",
         "hermes",

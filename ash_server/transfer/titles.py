@@ -131,9 +131,18 @@ def _read_kimi_state(text: str) -> SessionName | None:
     return name and name._replace(is_typed=state.get("isCustomTitle") is True)
 
 
+def _find_vibe_meta(path: Path) -> Path | None:
+    return path.with_name("meta.json") if path.name == "messages.jsonl" else None
+
+
+def _read_vibe_meta(text: str) -> SessionName | None:
+    return _title_in(json.loads(text), "title")
+
+
 _TITLE_FILES = (
     _TitleFile(_find_workspace, _read_workspace),
     _TitleFile(_find_cowork_session, _read_cowork_session),
     _TitleFile(_find_grok_summary, _read_grok_summary),
     _TitleFile(_find_kimi_state, _read_kimi_state),
+    _TitleFile(_find_vibe_meta, _read_vibe_meta),
 )

@@ -52,6 +52,7 @@ _AGENTS: Mapping[str, _Agent] = {
         _KIMI_ID,
         rf"sessions/[^/]+/(?P<id>{_KIMI_ID})/(?:agents/main/)?wire\.jsonl",
     ),
+    "mistral_vibe": _Agent(("vibe", "--resume", "{id}"), _UUID),
     "qwen_code": _Agent(("qwen", "--resume", "{id}"), _UUID),
 }
 """By the agent of a session. Agents without a documented option are absent."""

@@ -193,6 +193,33 @@ def is_cline_document(record: dict[str, Any]) -> bool:
     return isinstance(record.get("messages"), list) and all(isinstance(each, str) for each in fields)
 
 
+def is_vibe_entry(record: dict[str, Any]) -> bool:
+    """Return True for an entry of Mistral Vibe, which may have the type and content of a message of other APIs."""
+    return record.keys() >= _VIBE_KEYS and record.keys() <= _VIBE_ENTRY_KEYS
+
+
+_VIBE_KEYS = frozenset({"createdAt", "generationStatus", "id", "sessionId", "turnId", "type"})
+_VIBE_ENTRY_KEYS = _VIBE_KEYS | {
+    *("content", "detail", "inputEntryId", "outcome", "relatedEntryId", "role", "source", "state", "summary"),
+    *("text", "title", "updatedAt", "userDisplayContent"),
+}
+
+
+def is_vibe_message(record: dict[str, Any]) -> bool:
+    """Return True for a message of Mistral Vibe 2: one of Chat Completions with an id."""
+    is_named = isinstance(record.get("message_id"), str) and isinstance(record.get("role"), str)
+    return is_named and record["role"] in _ROLES and record.keys() <= _VIBE_MESSAGE_KEYS
+
+
+_ROLES = ("assistant", "system", "tool", "user")
+_VIBE_MESSAGE_KEYS = frozenset(
+    {
+        *("content", "injected", "message_id", "model", "name", "reasoning_content", "role"),
+        *("reasoning_message_id", "reasoning_signature", "reasoning_state", "tool_call_id", "tool_calls"),
+    }
+)
+
+
 def has_tool_blocks(message: dict[str, Any]) -> bool:
     """Return True for a message with calls or results in the form of Anthropic's API, as Droid writes them. Lines of pi
     and of its relatives look the same otherwise."""

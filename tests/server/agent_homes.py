@@ -154,6 +154,10 @@ def _hermes(session: str) -> LINES:
     ]
 
 
+def _vibe(session: str) -> LINES:
+    return [{"role": "user", "content": f"Sort the shelves of {session}", "message_id": "m1"}]
+
+
 def _cline(session: str) -> LINES:
     content = [{"type": "text", "text": f'<user_input mode="act">Sort the shelves of {session}</user_input>'}]
     return [
@@ -238,6 +242,7 @@ TRANSCRIPTS: Mapping[str, tuple[str, LINES]] = {
     "grok_build": (".grok/sessions/%2Fwork%2Fshop/grok-1/chat_history.jsonl", _grok("grok-1")),
     "kimi": (".kimi-code/sessions/wd_shop_1/session_1/agents/main/wire.jsonl", _kimi("kimi-1")),
     "hermes": (".hermes/sessions/session_hermes-1.json", _hermes("hermes-1")),
+    "mistral_vibe": (".vibe/logs/session/session_20260302_vibe-1/messages.jsonl", _vibe("vibe-1")),
     "cowork": (f"{_COWORK}/local_1/.claude/projects/-work/cowork-1.jsonl", _claude("cowork-1")),
     "openclaude": (".openclaude/projects/-work-shop/openclaude-1.jsonl", _claude("openclaude-1")),
     "iflow": (".iflow/projects/-work-shop/session-iflow-1.jsonl", _claude("iflow-1")),
@@ -355,6 +360,7 @@ _TITLES = {
     ".copilot/session-state/copilot-1/workspace.yaml": "id: copilot-1\nname: Sort by colour\nuser_named: true\n",
     f"{_COWORK}/local_1.json": json.dumps({"title": "Sort by size"}),
     ".kimi-code/sessions/wd_shop_1/session_1/state.json": json.dumps({"title": "Sort by height"}),
+    ".vibe/logs/session/session_20260302_vibe-1/meta.json": json.dumps({"title": "Sort by age"}),
     ".grok/sessions/%2Fwork%2Fshop/grok-1/summary.json": json.dumps({"generated_title": "Sort by weight"}),
 }
 """Files with the titles of sessions."""
@@ -380,6 +386,7 @@ _OTHER_FILES = (
     ".config/Code/User/workspaceStorage/1/state.json",
     ".local/share/amp/secrets.json",
     ".qwen/settings.json",
+    ".vibe/config.json",
     ".grok/auth.json",
     ".hermes/auth.json",
     ".hermes/sessions/sessions.json",

@@ -325,6 +325,25 @@ def _crush(record: dict[str, Any]) -> Any:
     return [{name: value for name, value in columns.items() if name != "parts"}, parts]
 
 
+_VIBE_ENVELOPE = (
+    "createdAt",
+    "generationStatus",
+    "id",
+    "message_id",
+    "role",
+    "sessionId",
+    "turnId",
+    "updatedAt",
+)
+
+
+def _vibe(record: dict[str, Any]) -> Any:
+    """Return a record, or the entries in a list, without ids and times."""
+    if "list" in record:
+        return [_vibe(entry) for entry in record["list"]]
+    return {key: value for key, value in record.items() if key not in (*_VIBE_ENVELOPE, "model", "type")}
+
+
 def _zed(record: dict[str, Any]) -> Any:
     """Return the columns and the document."""
     columns = record["columns"]
@@ -563,6 +582,7 @@ _CONTENTS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
     "kimi": _kimi,
     "kiro": _kiro,
     "langchain": _langchain,
+    "mistral_vibe": _vibe,
     "opencode": _opencode,
     "openclaw": _openclaw,
     "openhands": _openhands,

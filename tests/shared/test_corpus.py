@@ -159,6 +159,7 @@ SOURCES = {
     "kimi": "kimi",
     "kiro": "kiro",
     "langchain": "langchain",
+    "mistral_vibe": "mistral_vibe",
     "openai_chat": "openai_chat",
     "openai_responses": "openai_responses",
     "openclaw": "pi",

@@ -1,7 +1,7 @@
 """The texts of the sample files."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tests.shared.databases import sessions_of
@@ -27,9 +27,17 @@ def files_of(folder: Path) -> Iterator[tuple[Path, str]]:
 
 def _documents_of(bundle: str) -> str:
     """Return the JSON files of a folder, one per line; each line of the sample is a file with its path."""
-    files = [json.loads(line) for line in bundle.splitlines()]
-    texts = [file["text"] for file in files if file["path"].endswith(".json")]
+    files = {file["path"]: file["text"] for file in map(json.loads, bundle.splitlines())}
+    names = _current_files(files) if "CURRENT" in files else files
+    texts = [files[name] for name in names if name.endswith(".json")]
     return "\n".join(json.dumps(json.loads(text)) for text in texts)
+
+
+def _current_files(files: Mapping[str, str]) -> list[str]:
+    """Return the names of the documents that a session of Mistral Vibe consists of now."""
+    folder = f"generations/{json.loads(files['CURRENT'])['generation']}"
+    chunks = json.loads(files[f"{folder}/manifest.json"])["projection_state"]["chunks"]
+    return ["meta.json", *(f"chunks/{chunk}.json" for chunk in chunks), f"{folder}/projection-state.json"]
 
 
 def texts_of(folder: Path) -> Iterator[tuple[str, str]]:

@@ -17,6 +17,7 @@ const NAMES = {
   hermes: "Hermes",
   kiro: "Kiro CLI",
   crush: "Crush",
+  mistral_vibe: "Mistral Vibe",
   zed: "Zed",
   openai_chat: "OpenAI Chat",
   openai_responses: "OpenAI Responses",

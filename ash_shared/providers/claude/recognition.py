@@ -20,6 +20,8 @@ from ash_shared.records.fingerprints import (
     is_grok_line,
     is_opencode_message,
     is_qwen_line,
+    is_vibe_entry,
+    is_vibe_message,
 )
 from ash_shared.records.json_fields import is_one_of, value_at
 
@@ -158,13 +160,14 @@ def is_untyped_record(record: Record) -> bool:
     present_keys = body_keys(record)
     if present_keys == {"messages"}:
         return _is_request(record) and not is_cline_document(record)
-    return not present_keys and (_is_message(record) or is_token_count(record))
+    is_own = not present_keys and (_is_message(record) or is_token_count(record))
+    return is_own and not is_vibe_message(record)
 
 
 def is_response(record: Record) -> bool:
     """Return True for a response; items of OpenAI's Responses API have a phase or a status instead of a model."""
     content = record.get("content")
-    if not record.keys().isdisjoint(("message", "parentId")):
+    if not record.keys().isdisjoint(("message", "parentId")) or is_vibe_entry(record):
         return False
     if not _RESPONSE_KEYS.isdisjoint(record):
         return isinstance(content, str | list)

@@ -17,6 +17,7 @@ from ash_shared.records.fingerprints import (
     CLAUDE_REQUEST_KEYS,
     body_keys,
     is_cline_document,
+    is_vibe_message,
 )
 from ash_shared.records.json_fields import is_one_of, value_at
 
@@ -157,7 +158,7 @@ def _is_bare_part(record: Record) -> bool:
 
 def _is_message_or_transcription(record: Record) -> bool:
     if "role" in record:
-        return _could_be_message(record) and _is_distinctive(record)
+        return _could_be_message(record) and _is_distinctive(record) and not is_vibe_message(record)
     is_foreign = not record.keys().isdisjoint(ANTIGRAVITY_KEYS)
     return "segments" in record and not is_foreign and is_transcription(record)
 

@@ -10,7 +10,7 @@ from ash_shared.providers.openai_responses import messages, steps
 from ash_shared.providers.openai_responses.messages import header
 from ash_shared.providers.openai_responses.recognition import is_message, is_response, recognizes_untyped
 from ash_shared.records.contract import Marks, Provider, Record, WireType, chunk_record, control_record
-from ash_shared.records.fingerprints import ENVELOPE_KEYS
+from ash_shared.records.fingerprints import ENVELOPE_KEYS, is_vibe_entry
 from ash_shared.records.json_fields import is_integer
 from ash_shared.records.responses_items import FILE_SOURCES, ITEMS, UNTYPED, parse_block
 
@@ -167,7 +167,8 @@ def recognize(record: Record) -> WireType | None:
     if not isinstance(record.get("type"), str):
         return _untyped_row(record) if recognizes_untyped(record) else None
     row = wire_type(record)
-    return row if row.matches(record) and record.keys().isdisjoint(ENVELOPE_KEYS) else None
+    is_foreign = is_vibe_entry(record) or not record.keys().isdisjoint(ENVELOPE_KEYS)
+    return row if row.matches(record) and not is_foreign else None
 
 
 PROVIDER = Provider(

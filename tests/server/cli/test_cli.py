@@ -287,6 +287,7 @@ def test_discovers_every_agent(ash: Ash, tmp_path: Path) -> None:
         "copilot_cli": "Sort by colour",
         "grok_build": "Sort by weight",
         "kimi": "Sort by height",
+        "mistral_vibe": "Sort by age",
     }.items():
         session = session_of(source)
         assert session[0] == title

@@ -49,6 +49,7 @@ def resumed(*arguments: Any, **fields: Any) -> dict[str, Any]:
         ("opencode", OPENCODE_ID, f"opencode --session {OPENCODE_ID}"),
         ("copilot_cli", ID, f"copilot --resume={ID}"),
         ("pi", ID, f"pi --session {ID}"),
+        ("mistral_vibe", ID, f"vibe --resume {ID}"),
         ("crush", ID, f"crush --session {ID}"),
     ],
 )

@@ -3,15 +3,20 @@
 The path of one document stands for the session.
 """
 
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _MESSAGES = ".messages.json"
 _TASK = ("ui_messages.json", "api_conversation_history.json")
 
 
 _STATE = "base_state.json"
+_CURRENT, _META = "CURRENT", "meta.json"
+_GENERATION, _CHUNK = re.compile("[0-9]{1,20}"), re.compile("[0-9a-f]{64}")
+_MAX_POINTER_BYTES = 1024 * 1024
 
 
 class SessionFolder(NamedTuple):
@@ -31,6 +36,8 @@ class SessionFolder(NamedTuple):
 def folder_at(path: Path) -> SessionFolder | None:
     """Return the session that a document belongs to; None for other files."""
     name, folder = path.name, path.parent
+    if (session := _vibe_folder_of(path)) is not None:
+        return _vibe_session_at(session)
     if name in _TASK:
         main = next((folder / each for each in _TASK if (folder / each).is_file()), path)
         return SessionFolder("cline_task", main, _TASK)
@@ -51,3 +58,47 @@ def _conversation_at(folder: Path) -> SessionFolder | None:
         return None
     names = sorted(file.name for file in events.glob("event-*.json"))
     return SessionFolder("openhands", folder / _STATE, (*(f"events/{name}" for name in names), _STATE))
+
+
+def _vibe_folder_of(path: Path) -> Path | None:
+    """Return the folder of a session of Mistral Vibe that a file is in; None for other files."""
+    name, folder = path.name, path.parent
+    if name in (_CURRENT, _META, "scheduled-loops.json"):
+        session = folder
+    elif folder.name in ("chunks", "journal"):
+        session = folder.parent
+    elif folder.parent.name == "generations":
+        session = folder.parent.parent
+    else:
+        return None
+    return session if (session / _CURRENT).is_file() else None
+
+
+def _vibe_session_at(folder: Path) -> SessionFolder | None:
+    """Return the session of Mistral Vibe in a folder: the lists of entries of its current generation, and totals."""
+    pointer = _read_json(folder / _CURRENT)
+    generation = pointer.get("generation")
+    if not isinstance(generation, str) or not _GENERATION.fullmatch(generation):
+        return None
+    place = f"generations/{generation}"
+    state = _read_json(folder / place / "manifest.json").get("projection_state")
+    chunks = state.get("chunks") if isinstance(state, dict) else None
+    names = [
+        f"chunks/{chunk}.json"
+        for chunk in (chunks if isinstance(chunks, list) else ())
+        if isinstance(chunk, str) and _CHUNK.fullmatch(chunk)
+    ]
+    documents = (_META, *names, f"{place}/projection-state.json")
+    return SessionFolder("mistral_vibe", folder / _META, documents)
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    """Return a small object; an empty one for any other file."""
+    try:
+        if not file.is_file() or file.is_symlink():
+            return {}
+        with open(file, "rb") as opened:
+            value = json.loads(opened.read(_MAX_POINTER_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -11,11 +11,13 @@ import pytest
 from ash_server.store import Store
 from ash_server.transfer.exporting.jsonl import export_messages
 from ash_server.transfer.importing.documents import exports
+from ash_server.transfer.importing.documents.folders import folder_at
 from ash_server.transfer.importing.file_import import ImportedFile, import_file
 from ash_server.transfer.importing.transcript_files import external_id, find_files
 from tests.shared.providers.test_chat_exports import conversation, node, text
 from tests.shared.providers.test_cline_session import SESSION, answer, document, prompt
 from tests.shared.providers.test_cline_task import said
+from tests.shared.providers.test_mistral_vibe_messages import ANSWERED, ASKED, META, totals
 from tests.shared.providers.test_openhands import EVENTS, counts, state
 
 
@@ -125,6 +127,65 @@ async def test_events_of_openhands_are_one_session(store: Store, tmp_path: Path)
     summary = await store.conversation.read_summary(after.session_id)
     assert summary.usage is not None
     assert summary.usage.input_tokens == 20
+
+
+def write_vibe_session(folder: Path, generation: int, *entries: Any) -> None:
+    """Write the next generation of a session of Mistral Vibe; the lists of earlier ones stay."""
+    chunk, place = f"{generation:064x}", folder / "generations" / f"{generation:016}"
+    place.mkdir(parents=True)
+    files = {
+        folder / "chunks" / f"{chunk}.json": [*entries],
+        folder / "journal" / "1.jsonl": {"sequence": generation},
+        place / "manifest.json": {"projection_state": {"chunks": [chunk]}},
+        place / "projection-state.json": totals(100, 110 + generation, 9),
+        folder / "meta.json": {**META, "bumped_at": generation},
+        folder / "CURRENT": {"generation": place.name},
+    }
+    for file, content in files.items():
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(json.dumps(content))
+
+
+async def test_current_lists_of_mistral_vibe_are_one_session(store: Store, tmp_path: Path) -> None:
+    write_vibe_session(tmp_path / "17", 1, ASKED)
+    [before] = await import_all(store, tmp_path)
+    write_vibe_session(tmp_path / "17", 2, ASKED, ANSWERED)
+
+    [after] = await import_all(store, tmp_path)
+
+    assert (after.session_id, before.result.counts, after.result.counts) == (
+        before.session_id,
+        {"new": 3},
+        {"new": 3},
+    )
+    session = await store.sessions.get(after.session_id)
+    assert (session.source, session.title, session.folder) == ("mistral_vibe", "Oars", "/work/shop")
+    messages = await texts(store, session.id)
+    assert [message for message in messages if message] == ["Count the oars", "Four."]
+    summary = await store.conversation.read_summary(session.id)
+    assert summary.usage is not None
+    assert (summary.usage.input_tokens, summary.usage.cache_read_input_tokens) == (12, 100)
+
+
+@pytest.mark.parametrize("pointer", ["{}", "[", '{"generation": "../other/generations/1"}'])
+def test_a_folder_without_a_generation_is_no_session_of_mistral_vibe(tmp_path: Path, pointer: str) -> None:
+    write_vibe_session(tmp_path / "17", 1, ASKED)
+    (tmp_path / "17" / "CURRENT").write_text(pointer)
+
+    assert folder_at(tmp_path / "17" / "meta.json") is None
+
+
+def test_names_of_lists_that_are_no_digests_are_left_out(tmp_path: Path) -> None:
+    """They were written by others, and must not lead out of the folder."""
+    write_vibe_session(tmp_path / "17", 1, ASKED)
+    (tmp_path / "secret.json").write_text("{}")
+    manifest = next((tmp_path / "17").glob("generations/*/manifest.json"))
+    manifest.write_text(json.dumps({"projection_state": {"chunks": ["../../secret", 7]}}))
+
+    folder = folder_at(tmp_path / "17" / "meta.json")
+
+    assert folder is not None
+    assert [file.name for file in folder.files()] == ["meta.json", "projection-state.json"]
 
 
 @pytest.mark.parametrize(
