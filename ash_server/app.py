@@ -56,6 +56,7 @@ from ash_server.api.sessions.session_search import SessionSearchController
 from ash_server.api.sessions.sessions import SessionController
 from ash_server.api.sessions.standard_messages import StandardMessageController
 from ash_server.api.shares import FindingController, ShareController
+from ash_server.api.streams.ag_ui_stream import AgUiStreamController
 from ash_server.api.streams.events_stream import EventStreamController
 from ash_server.api.streams.events_websocket import EventWebSocketController
 from ash_server.api.streams.sessions_stream import SessionStreamController
@@ -93,6 +94,7 @@ _CONTROLLERS = (
     EventStreamController,
     EventWebSocketController,
     UiStreamController,
+    AgUiStreamController,
     ChunkController,
     EndController,
     ProjectionController,

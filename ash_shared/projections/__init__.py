@@ -6,6 +6,7 @@ standard messages, which have the model and the usage of each answer.
 """
 
 from ash_shared.projections._retractions import Events
+from ash_shared.projections.ag_ui_stream import AgUiStream
 from ash_shared.projections.anthropic_messages import to_anthropic_messages
 from ash_shared.projections.atif import AtifExport, SubagentMessages, to_atif
 from ash_shared.projections.claude_prompt import to_claude_prompt
@@ -26,11 +27,12 @@ from ash_shared.projections.spending import (
     total_spending,
 )
 from ash_shared.projections.ui_messages import to_ui_messages
-from ash_shared.projections.ui_stream import UiMessageStream
+from ash_shared.projections.ui_stream import TurnStream, UiMessageStream
 
 __all__ = [
     "COPY_MARKS",
     "TURN_MARKS",
+    "AgUiStream",
     "AgentSpending",
     "AtifExport",
     "Events",
@@ -38,6 +40,7 @@ __all__ = [
     "SessionSummary",
     "Spending",
     "SubagentMessages",
+    "TurnStream",
     "UiMessageStream",
     "count_models",
     "spending_of",

@@ -1,22 +1,44 @@
-"""The chunks of a turn while it runs, for a client of Vercel's AI SDK that follows it."""
+"""The chunks of a turn while it runs, for a client that follows it, such as Vercel's AI SDK."""
 
 from collections.abc import Iterable
 from itertools import dropwhile
+from typing import Protocol
 
 from ash_shared.model.event_types import CHUNKS
 from ash_shared.projections._retractions import StandingLog, WireEvent
 from ash_shared.projections.ui_chunks import Revised, UiChunk, UiChunks
 
-_REVISED: UiChunk = {"type": "error", "errorText": "The message has changed. Load the messages again."}
+CHANGED = "The message has changed. Load the messages again."
 
 
-class UiMessageStream:
+class Converter(Protocol):
+    """Converts events in log order, without retracted ones, to the chunks of a protocol."""
+
+    def add(self, event: WireEvent) -> list[UiChunk]:
+        """Return the chunks of an event. Raises Revised."""
+        ...
+
+    def end(self) -> list[UiChunk]:
+        """Return the chunks that end the turn."""
+        ...
+
+    def has_open_items(self) -> bool: ...
+    def has_turn(self) -> bool:
+        """True if a turn has begun."""
+        ...
+
+    def begins_turn(self, event: WireEvent) -> bool: ...
+    def ends_turn(self, event: WireEvent) -> bool: ...
+
+
+class TurnStream:
     """Converts the events of one turn, until it ends or something changes that was sent."""
 
-    def __init__(self) -> None:
+    def __init__(self, chunks: Converter, revised: UiChunk) -> None:
+        """`revised` is the chunk that reports a change."""
         self.is_over = False
         self.is_interrupted = False
-        self._chunks = UiChunks()
+        self._chunks, self._revised = chunks, revised
         self._log = StandingLog()
         """Outlines of the complete events, for retractions."""
 
@@ -67,7 +89,14 @@ class UiMessageStream:
 
     def _fail(self) -> list[UiChunk]:
         was_over, self.is_over = self.is_over, True
-        return [] if was_over else [_REVISED]
+        return [] if was_over else [self._revised]
+
+
+class UiMessageStream(TurnStream):
+    """The turn for a client of Vercel's AI SDK."""
+
+    def __init__(self) -> None:
+        super().__init__(UiChunks(), {"type": "error", "errorText": CHANGED})
 
 
 def _is_in_turn(event: WireEvent, turn: str) -> bool:

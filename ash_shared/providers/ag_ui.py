@@ -438,12 +438,21 @@ def _translate_subagent_result(record: Record) -> Block:
 
 
 def _subagent_type(role: Role, translation: Callable[[Record], Block]) -> WireType:
+    def parse(record: Record) -> ParsedRecord:
+        # Nothing is returned without a result, and a subagent with the id of a call is that call.
+        is_known = record["type"] == "SUBAGENT_FINISHED" and "result" not in record
+        if is_known or record["subagentRunId"] == record.get("parentToolCallId"):
+            return control_record(record)
+        return ParsedRecord("message", role, translate(record["type"], record, translation))
+
     def parts(record: Record, parsed: ParsedRecord) -> list[Part]:
+        if parsed.kind != "message":
+            return []
         outer = text_at(record, "parentSubagentRunId")
         return [Part(role=speaker_of_role(role), blocks=parsed.blocks, parent_call=outer)]
 
     return WireType(
-        lambda record: ParsedRecord("message", role, translate(record["type"], record, translation)),
+        parse,
         parts,
         lambda record, parsed: [_END_OF_CHUNKS, *parts(record, parsed)],
         lambda record: isinstance(record.get("subagentRunId"), str),

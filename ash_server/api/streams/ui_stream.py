@@ -6,7 +6,7 @@ reconnect. The stored events are read before the response begins, because later 
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import Any, NamedTuple
@@ -26,17 +26,16 @@ from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.redaction import is_redacted
 from ash_server.api.http.streaming import EVENT_STREAM, SSE_HEADERS, FindRefusal, mark_as_subscription
 from ash_server.errors import DatabaseUnavailable, OriginNotAllowed, SessionNotFound, SessionTooLarge
+from ash_server.store import Store
 from ash_server.store.conversation.projection_inputs import MAX_BYTES
 from ash_server.store.conversation.redacted_rows import hide_event_chunks
 from ash_server.store.log.event_store import EventStore, RunningTurn
 from ash_server.store.log.events import StoredEvent
 from ash_server.store.log.subscriptions import IDLE, EventBatch
-from ash_shared.projections import UiMessageStream
+from ash_shared.projections import TurnStream, UiMessageStream
 from ash_shared.projections.ui_chunks import UiChunk
 
-_HEADERS = {**SSE_HEADERS, "x-vercel-ai-ui-message-stream": "v1"}
 _PIECE_BYTES = 64 * 1024
-_DONE = b"data: [DONE]\n\n"
 _COMMENT = b":\n\n"
 
 
@@ -71,19 +70,46 @@ class UiStreamController(Controller):
 
         Clients that do not read for about 10 seconds are disconnected.
         """
-        turn = await store.events.get_running_turn(session_id)
-        decode = _decode_redacted if is_redacted(request.scope) else _decode
-        followed = None if turn is None else await _follow(store.events, session_id, turn, decode)
-        if followed is None:
-            return Response(None, status_code=204)
-        mark_as_subscription(request.scope)
-        return Stream(_render(followed, partial(find_refusal, request)), headers=_HEADERS)
+        return await follow_turn(request, store, session_id, _AI_SDK)
+
+
+class TurnFormat(NamedTuple):
+    """A protocol for the running turn."""
+
+    new_stream: Callable[[], TurnStream]
+    failure: Callable[[str], UiChunk]
+    """Return the chunk that reports why the stream ends before the turn."""
+    headers: Mapping[str, str] = SSE_HEADERS
+    end: bytes = b""
+    """Follows the last chunk."""
+
+
+_AI_SDK = TurnFormat(
+    UiMessageStream,
+    lambda reason: {"type": "error", "errorText": reason},
+    {**SSE_HEADERS, "x-vercel-ai-ui-message-stream": "v1"},
+    b"data: [DONE]\n\n",
+)
+
+
+async def follow_turn(
+    request: Request[Any, Any, Any], store: Store, session_id: UUID, form: TurnFormat
+) -> Response[Any]:
+    """Return the running turn as a stream; without one, a 204. Raises SessionNotFound and SessionTooLarge."""
+    turn = await store.events.get_running_turn(session_id)
+    decode = _decode_redacted if is_redacted(request.scope) else _decode
+    stream = form.new_stream()
+    followed = None if turn is None else await _follow(store.events, session_id, turn, stream, decode)
+    if followed is None:
+        return Response(None, status_code=204)
+    mark_as_subscription(request.scope)
+    return Stream(_render(followed, form, partial(find_refusal, request)), headers=form.headers)
 
 
 class _Followed(NamedTuple):
     """A turn with its first chunks, and the batches of later events."""
 
-    stream: UiMessageStream
+    stream: TurnStream
     chunks: list[UiChunk]
     batches: AsyncGenerator[EventBatch, None]
     is_running: Callable[[], Awaitable[bool]]
@@ -94,6 +120,7 @@ async def _follow(
     log: EventStore,
     session_id: UUID,
     turn: RunningTurn,
+    stream: TurnStream,
     decode: Callable[[Sequence[StoredEvent]], list[Any]],
 ) -> _Followed | None:
     """Read the stored events of the turn. Return None if the turn has ended. Raises SessionTooLarge."""
@@ -105,7 +132,7 @@ async def _follow(
             return True  # the batches end if the session was deleted
         return last is not None and not last.is_over
 
-    stream, batches = UiMessageStream(), log.subscribe_stored(session_id, turn.after, collapse=True)
+    batches = log.subscribe_stored(session_id, turn.after, collapse=True)
     try:
         events = await _read_so_far(batches)
         chunks = await asyncio.to_thread(lambda: stream.begin(decode(events), turn.id))
@@ -130,7 +157,9 @@ async def _read_so_far(batches: AsyncGenerator[EventBatch, None]) -> list[Stored
     return events
 
 
-async def _render(followed: _Followed, find_refusal: FindRefusal) -> AsyncGenerator[bytes, None]:
+async def _render(
+    followed: _Followed, form: TurnFormat, find_refusal: FindRefusal
+) -> AsyncGenerator[bytes, None]:
     stream, chunks = followed.stream, followed.chunks
     remedy = "Load the messages again and resume."
     async with aclosing(followed.batches) as batches:
@@ -149,9 +178,9 @@ async def _render(followed: _Followed, find_refusal: FindRefusal) -> AsyncGenera
             for piece in _pieces(chunks):
                 yield piece
             if stream.is_over:
-                yield _DONE
+                yield form.end
                 return
-    yield _format([{"type": "error", "errorText": f"The stream was cut off. {remedy}"}]) + _DONE
+    yield _format([form.failure(f"The stream was cut off. {remedy}")]) + form.end
 
 
 async def _has_ended(followed: _Followed) -> bool:

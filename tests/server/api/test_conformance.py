@@ -104,7 +104,7 @@ OPERATIONS = [
     f"{method.upper()} {path}"
     for path, operations in DOCUMENT["paths"].items()
     for method in operations
-    if not path.endswith(("/stream", "/ui-stream", "/ws"))
+    if not path.endswith(("/ag-ui", "/stream", "/ui-stream", "/ws"))
 ]
 
 

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[4]
 DOCUMENT = ROOT / "openapi" / "openapi.json"
 JSON = "application/json"
 LINE = '{"type":"user","message":{"role":"user","content":"Which tests fail?"}}'
-STREAMS = {"followEvents", "followEventsOverWebSocket", "followSessions", "followUiMessage"}
+STREAMS = {"followAgUiRun", "followEvents", "followEventsOverWebSocket", "followSessions", "followUiMessage"}
 """Not answered with JSON, but generated, too."""
 
 

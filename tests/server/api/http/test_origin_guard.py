@@ -180,6 +180,7 @@ REQUESTS: Mapping[str, Callable[[AsyncClient, dict[str, str]], Awaitable[Respons
     "POST": lambda client, headers: client.post("/api/parse", json=BODY, headers=headers),
     "SSE": lambda client, headers: client.get(f"{SESSION}/events/stream", headers=headers),
     "UI": lambda client, headers: client.get(f"{SESSION}/ui-stream", headers=headers),
+    "AG-UI": lambda client, headers: client.get(f"{SESSION}/ag-ui", headers=headers),
     "PREFLIGHT": preflight,
 }
 

@@ -227,7 +227,12 @@ def test_no_stream_shows_a_part(shared_server: str, session_id: str) -> None:
             if line == "event: caught_up":
                 break
     running = [first_piece(f"{address}/ui-stream{query}") for query in ("", "?redact=1")]
-    texts = {"WebSocket": "\n".join(frames), "events": "\n".join(lines), "AI SDK": running[1]}
+    texts = {
+        "WebSocket": "\n".join(frames),
+        "events": "\n".join(lines),
+        "AI SDK": running[1],
+        "AG-UI": first_piece(f"{address}/ag-ui?redact=1"),
+    }
 
     assert "text-delta" in running[0]
     assert [name for name, text in texts.items() if "[redacted: " not in text] == []

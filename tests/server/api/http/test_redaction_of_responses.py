@@ -1,5 +1,6 @@
 """`?redact=1` on every route that shows texts of a session."""
 
+import itertools
 import json
 from functools import partial
 from typing import Any
@@ -289,7 +290,10 @@ def test_streams_are_redacted(shared_server: str) -> None:
     with httpx2.stream("GET", f"{shared_server}/api/sessions/{id}/ui-stream?redact=1") as stream:
         prompt = [next(stream.iter_lines())]
 
-    for texts in (lines, frames, prompt):
+    with httpx2.stream("GET", f"{shared_server}/api/sessions/{id}/ag-ui?redact=1") as stream:
+        said = list(itertools.islice(filter(None, stream.iter_lines()), 3))
+
+    for texts in (lines, frames, prompt, said):
         text = "\n".join(texts)
         assert REDACTED in text
         assert TOKEN not in text
