@@ -17,6 +17,7 @@ def test_rows_of_a_session(tmp_path: Path) -> None:
     """The messages have the order of their times, and then of their insertion: ids are random, times are in seconds."""
     database = write_crush_database(tmp_path / "copy.db", first="Count", second="Sort")
     with changing(database) as connection:
+        connection.execute("CREATE INDEX by_id ON messages (session_id, id)")  # SQLite would use its order
         for id, time in (("b", 1_772_442_001), ("a", 1_772_442_001)):
             insert(connection, "messages", id=id, session_id="first", role="assistant", created_at=time)
         insert(connection, "files", id="f1", session_id="first", path="a.txt", content="Oars", version=0)
