@@ -4,17 +4,15 @@ from uuid import UUID
 
 from litestar import Controller, post
 from litestar.params import FromPath
-from pydantic import BaseModel, ConfigDict
 
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.problems import WRITE_ERRORS, error_responses
 from ash_server.errors import SessionNotFound
+from ash_shared.model.base import AshModel
 
 
-class Ended(BaseModel):
+class Ended(AshModel):
     """The result of ending a session's stream."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     events: int
     """Number of events appended to close everything open."""

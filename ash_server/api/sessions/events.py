@@ -64,7 +64,7 @@ class NewEvent(AshModel):
     The payload of a known type must match the schema in KnownEvent. Unknown types and keys are kept.
     """
 
-    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="allow")
 
     id: Omittable[Annotated[str, Field(min_length=1, max_length=255)]] = Field(
         default=ABSENT, json_schema_extra=dict(WITHOUT_NUL)

@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 from litestar import Controller, Request, Response, get
 from litestar.params import FromPath, PathParameter
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from ash_server.api.http.bodies import JSON
 from ash_server.api.http.dependencies import InjectedReader
@@ -30,10 +30,8 @@ from ash_shared.projections import (
 )
 
 
-class ProjectedMessages(BaseModel):
+class ProjectedMessages(AshModel):
     """Messages in the format of a provider's API."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     messages: list[dict[str, Any]]
     """The `messages` of a request that continues the conversation, for Chat Completions (`openai-messages`) or

@@ -41,6 +41,7 @@ from ash_server.store.log.events import StoredEvent, parse_cursor
 from ash_server.store.log.ranges import LogPosition
 from ash_server.store.log.subscriptions import RETRY_SECONDS, EventBatch
 from ash_server.tasks import cancel_tasks
+from ash_shared.model.base import AshModel
 from ash_shared.model.event_types import CHUNKS
 from ash_shared.model.events import ChatEvent
 
@@ -77,10 +78,8 @@ class EventFrame(BaseModel):
     data: ChatEvent
 
 
-class Cursor(BaseModel):
+class Cursor(AshModel):
     """A position in the event log."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     sequence: int
     """Sequence of the last event sent, or the requested cursor."""
