@@ -1,7 +1,8 @@
 """The layers of the library: imports lead down only, and no two files need each other."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -39,7 +40,10 @@ def imported_modules(name: str) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
 
 
-IMPORTS = {name: {each for each in imported_modules(name) if each in MODULES} for name in MODULES}
+@cache
+def library_imports() -> Mapping[str, set[str]]:
+    """Return the modules that each module imports. Parsing all files takes seconds, in each process that collects."""
+    return {name: {each for each in imported_modules(name) if each in MODULES} for name in MODULES}
 
 
 def package_of(module: str) -> str:
@@ -56,7 +60,7 @@ def test_imports_lead_down(package: str) -> None:
         (name, imported)
         for name in MODULES
         if name.startswith(f"ash_shared.{package}")
-        for imported in IMPORTS[name]
+        for imported in library_imports()[name]
         if imported == "ash_shared" or package_of(imported) != package
     ]
 
@@ -68,7 +72,7 @@ def test_imports_lead_down(package: str) -> None:
 
 
 def test_no_modules_import_each_other() -> None:
-    order = list(TopologicalSorter(IMPORTS).static_order())
+    order = list(TopologicalSorter(library_imports()).static_order())
 
     assert sorted(order) == sorted(MODULES)
 
@@ -77,6 +81,6 @@ def test_private_modules_are_imported_within_their_package_only() -> None:
     assert [
         (name, imported)
         for name in MODULES
-        for imported in IMPORTS[name]
+        for imported in library_imports()[name]
         if (at := imported.find("._")) >= 0 and not name.startswith(imported[:at])
     ] == []
