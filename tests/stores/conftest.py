@@ -1,6 +1,6 @@
 """A server with keys, and an open store."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -18,13 +18,11 @@ def server(database_url: str) -> Iterator[str]:
 
 
 @pytest.fixture(params=["server", "server with keys", "store"])
-async def address(
-    request: pytest.FixtureRequest, server: str, store: Store
-) -> AsyncIterator[tuple[Address, str | None]]:
+async def address(request: pytest.FixtureRequest, store: Store) -> tuple[Address, str | None]:
     """Where an adapter stores sessions, and its key."""
     if request.param == "store":
-        yield store, None
-    elif request.param == "server":
-        yield server, None
-    else:
-        yield server, await create_key(store, "agent", "default", "read", "write", "delete")
+        return store, None
+    server: str = request.getfixturevalue("server")
+    if request.param == "server":
+        return server, None
+    return server, await create_key(store, "agent", "default", "read", "write", "delete")
