@@ -22,9 +22,9 @@ async def _evaluate(condition: Callable[[], object | Awaitable[object]]) -> obje
     return await result if inspect.isawaitable(result) else result
 
 
-def wait_until(condition: Callable[[], object]) -> None:
-    """Wait until the condition returns a true value."""
+def wait_until(condition: Callable[[], object], interval: float = _INTERVAL) -> None:
+    """Wait until the condition returns a true value. A condition that takes long is evaluated less often."""
     deadline = time.monotonic() + TIMEOUT
     while not condition():
         assert time.monotonic() < deadline, "the condition did not become true"
-        time.sleep(_INTERVAL)
+        time.sleep(interval)
