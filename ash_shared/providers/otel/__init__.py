@@ -51,15 +51,7 @@ def _messages(span: TelemetrySpan) -> list[SpanMessage]:
     kind = kind_of(span)
     if kind == "tool":
         return _tool_messages(span)
-    return [*_inputs(span), *_outputs(span)] if kind in ("model", "agent") else []
-
-
-def _inputs(span: TelemetrySpan) -> list[SpanMessage]:
-    return [message for message in inputs_of(span) if message.blocks]
-
-
-def _outputs(span: TelemetrySpan) -> list[SpanMessage]:
-    return [message for message in outputs_of(span) if message.blocks]
+    return [*inputs_of(span), *outputs_of(span)] if kind in ("model", "agent") else []
 
 
 def _tool_messages(span: TelemetrySpan) -> list[SpanMessage]:
@@ -100,9 +92,9 @@ def _span_parts(span: TelemetrySpan) -> Iterator[Part]:
 
 
 def _model_parts(span: TelemetrySpan, own: RecordHeader, *, counts: bool) -> Iterator[Part]:
-    for message in _inputs(span):
+    for message in inputs_of(span):
         yield _part(message, own)
-    outputs = _outputs(span)
+    outputs = outputs_of(span)
     end = RecordHeader(timestamp=span.end or span.start)
     for message in outputs:
         metadata = {"model": model_of(span), "stop_reason": stop_reason_of(span, message)} if counts else {}

@@ -3,7 +3,7 @@
 Sources: OpenTelemetry's GenAI conventions v0.1.0 and the names before, OpenInference, and OpenLLMetry (Traceloop).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from ash_shared.model.blocks import Block, raw_block, text_block, translate, with_extra, without
@@ -35,6 +35,8 @@ class SpanMessage(NamedTuple):
     original: Any
     stop_reason: str | None = None
 
+
+_Reader = Callable[[TelemetrySpan], list[SpanMessage]]
 
 _OPERATIONS: Mapping[str, SpanKind] = {
     "chat": "model",
@@ -81,17 +83,18 @@ def inputs_of(span: TelemetrySpan) -> list[SpanMessage]:
     """Return the messages that the model received, in order."""
     attributes = span.attributes
     instructions = _instructions(attributes)
-    for read in _INPUTS:
-        messages = read(span)
-        if messages:
-            return [*instructions, *messages]
-    return instructions
+    return [*instructions, *_first_with_content(_INPUTS, span)]
 
 
 def outputs_of(span: TelemetrySpan) -> list[SpanMessage]:
     """Return the answer of the model; several choices are several messages."""
-    for read in _OUTPUTS:
-        messages = read(span)
+    return _first_with_content(_OUTPUTS, span)
+
+
+def _first_with_content(readers: Iterable[_Reader], span: TelemetrySpan) -> list[SpanMessage]:
+    """Return the messages of the first convention that has any, since libraries write the same in several."""
+    for read in readers:
+        messages = [message for message in read(span) if message.blocks]
         if messages:
             return messages
     return []
@@ -193,12 +196,22 @@ def _translate_call(call: Block) -> Block:
     return call_block(merged)
 
 
-def _indexed(prefix: str, default: Role) -> Callable[[TelemetrySpan], list[SpanMessage]]:
-    """Return a reader of OpenLLMetry's numbered attributes: `gen_ai.prompt.0.role`."""
-    return lambda span: [_message(each, default) for each in unflatten(span.attributes, prefix)]
+def _indexed(prefix: str, default: Role) -> _Reader:
+    """Return a reader of OpenLLMetry's numbered attributes: `gen_ai.prompt.0.role`.
+
+    LiteLLM writes the call of an answer as a `function_call` without its id. The next request has it with the id.
+    """
+
+    def read(span: TelemetrySpan) -> list[SpanMessage]:
+        listed = unflatten(span.attributes, prefix)
+        return [
+            _message(without(each, "function_call"), default) for each in listed if isinstance(each, dict)
+        ]
+
+    return read
 
 
-def _openinference(prefix: str, default: Role) -> Callable[[TelemetrySpan], list[SpanMessage]]:
+def _openinference(prefix: str, default: Role) -> _Reader:
     """Return a reader of OpenInference's numbered attributes: `llm.input_messages.0.message.role`."""
 
     def read(span: TelemetrySpan) -> list[SpanMessage]:
@@ -235,7 +248,7 @@ def _inference_part(part: Any) -> Block:
     return parse_part(part)
 
 
-def _events_named(names: Mapping[str, Role]) -> Callable[[TelemetrySpan], list[SpanMessage]]:
+def _events_named(names: Mapping[str, Role]) -> _Reader:
     """Return a reader of span events of the conventions before v1.37: `gen_ai.user.message`, `gen_ai.choice`."""
 
     def read(span: TelemetrySpan) -> list[SpanMessage]:
@@ -274,12 +287,12 @@ _JSON_KEYS = frozenset({"message", "tool_calls"})
 _EVENT_KEYS = frozenset({"role", "content", "parts", "tool_calls", "id", "tool_call_id", "function_call"})
 
 
-def _plain(name: str, default: Role) -> Callable[[TelemetrySpan], list[SpanMessage]]:
+def _plain(name: str, default: Role) -> _Reader:
     """Return a reader of an attribute with messages, or a text."""
     return lambda span: _listed(span, name, default)
 
 
-def _value(name: str, default: Role) -> Callable[[TelemetrySpan], list[SpanMessage]]:
+def _value(name: str, default: Role) -> _Reader:
     """Return a reader of the whole input or output of a model, if a span has no messages."""
 
     def read(span: TelemetrySpan) -> list[SpanMessage]:
@@ -293,7 +306,7 @@ def _value(name: str, default: Role) -> Callable[[TelemetrySpan], list[SpanMessa
     return read
 
 
-_INPUTS: tuple[Callable[[TelemetrySpan], list[SpanMessage]], ...] = (
+_INPUTS: tuple[_Reader, ...] = (
     _plain("gen_ai.input.messages", "user"),
     _plain("pydantic_ai.all_messages", "user"),
     _indexed("gen_ai.prompt.", "user"),
@@ -304,7 +317,7 @@ _INPUTS: tuple[Callable[[TelemetrySpan], list[SpanMessage]], ...] = (
     _plain("llm.prompts", "user"),
     _value("input.value", "user"),
 )
-_OUTPUTS: tuple[Callable[[TelemetrySpan], list[SpanMessage]], ...] = (
+_OUTPUTS: tuple[_Reader, ...] = (
     _plain("gen_ai.output.messages", "assistant"),
     _indexed("gen_ai.completion.", "assistant"),
     _plain("gen_ai.completion", "assistant"),
@@ -313,7 +326,6 @@ _OUTPUTS: tuple[Callable[[TelemetrySpan], list[SpanMessage]], ...] = (
     _plain("gen_ai.content.completion", "assistant"),
     _value("output.value", "assistant"),
 )
-"""Readers of the conventions; the first that finds messages counts, since libraries write the same in several."""
 
 
 # Tools.
@@ -399,7 +411,7 @@ def response_id_of(span: TelemetrySpan) -> str | None:
 
 
 def stop_reason_of(span: TelemetrySpan, output: SpanMessage | None) -> str | None:
-    reasons = span.attributes.get("gen_ai.response.finish_reasons")
+    reasons = _decoded(span.attributes.get("gen_ai.response.finish_reasons"))
     first = (
         next((each for each in reasons if isinstance(each, str)), None) if isinstance(reasons, list) else None
     )
