@@ -9,6 +9,7 @@ CORPUS_NEXT = CORPUS.with_name("corpus-next")
 NEXT_FOLDERS = (
     *("acp", "ag_ui"),
     *("crush_sqlite", "mistral_vibe", "zed_threads"),
+    "otel_genai",
     *("goose_sqlite", "grok_build", "hermes", "kimi", "kiro_sqlite", "openclaw", "qwen_code"),
     *("antigravity_cli", "atif", "claude_code_2_1_2xx", "codex_rollout_0_14x", "copilot_cli"),
     *("opencode_export_2026", "opencode_sqlite", "opencode_v2_events"),

@@ -553,6 +553,39 @@ def _ag_ui_part(value: Any) -> Any:
     return [_select(value, "text", "id", "metadata"), _select(source, "value", "mimeType", "provider")]
 
 
+_OTEL_MESSAGES = (
+    "gen_ai.input.messages",
+    "gen_ai.output.messages",
+    "gen_ai.system_instructions",
+    "pydantic_ai.all_messages",
+)
+_OTEL_TOOL = ("gen_ai.tool.call.arguments", "gen_ai.tool.call.result", "tool_arguments", "tool_response")
+
+
+def _otel(record: dict[str, Any]) -> Any:
+    attributes = record.get("attributes", record)
+    for resource in record.get("resourceSpans", []):
+        span = resource["scopeSpans"][0]["spans"][0]
+        attributes = {each["key"]: next(iter(each["value"].values())) for each in span["attributes"]}
+    if attributes.get("gen_ai.operation.name") == "execute_tool":
+        return _select(attributes, *_OTEL_TOOL[1::2])
+    flat = [
+        value
+        for name, value in attributes.items()
+        if name.startswith("llm.") and "_messages." in name and not name.endswith((".role", ".type"))
+    ]
+    texts = [attributes[name] for name in _OTEL_MESSAGES if isinstance(attributes.get(name), str)]
+    return [flat, *(_otel_parts(json.loads(text)) for text in texts)]
+
+
+def _otel_parts(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_otel_parts(each) for each in value]
+    if isinstance(value, dict) and "parts" in value:
+        return _otel_parts(value["parts"])
+    return {key: each for key, each in value.items() if key != "type"} if isinstance(value, dict) else value
+
+
 _CONTENTS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
     "acp": _acp,
     "ag_ui": _ag_ui,
@@ -586,6 +619,7 @@ _CONTENTS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
     "opencode": _opencode,
     "openclaw": _openclaw,
     "openhands": _openhands,
+    "otel": _otel,
     "pi_": _pi,
     "pydantic_ai": _pydantic_ai,
     "qwen": _qwen,

@@ -165,6 +165,7 @@ SOURCES = {
     "openclaw": "pi",
     "opencode": "opencode",
     "openhands": "openhands",
+    "otel": "otel",
     "pi_": "pi",
     "pydantic_ai": "pydantic_ai",
     "qwen_code": "qwen_code",

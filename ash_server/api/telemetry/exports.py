@@ -129,7 +129,7 @@ def _by_session(items: list[ReadItem]) -> Mapping[str, list[NewMessage]]:
 
 
 def _conversations_by_trace(items: list[ReadItem]) -> Mapping[str, str]:
-    """Return the conversation of each trace whose spans name one, and only one."""
+    """Return the conversation of each trace, if its spans name only one."""
     named = defaultdict[str, set[str]](set)
     for item in items:
         conversation = conversation_of(item.span)

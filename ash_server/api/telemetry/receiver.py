@@ -33,7 +33,7 @@ from ash_server.store.prepare import NewMessage
 MAX_ITEMS = 10_000
 """Spans or log records of a request."""
 _MAX_APPENDED = 1000
-"""Messages of one transaction."""
+"""Messages in a transaction."""
 
 
 class TelemetryController(Controller):
@@ -76,7 +76,7 @@ def _check_count(count: int) -> None:
 
 
 async def _store(request: Request[Any, Any, Any], store: InjectedStore, export: TelemetryExport) -> None:
-    """Store the messages of each session. A repeated request stores the rest, if one of them fails."""
+    """Store the messages of each session. If one fails, a repeated request stores the rest."""
     key_id = creator_of(request, None).key_id
     try:
         for name, messages in export.sessions.items():

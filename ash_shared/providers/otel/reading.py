@@ -141,7 +141,7 @@ def _unreadable(text: str, name: str, default: Role) -> SpanMessage:
 
 
 def _attribute(span: TelemetrySpan, name: str) -> Any:
-    """Return an attribute of the span, or of one of its events."""
+    """Return an attribute of the span or an event."""
     if name in span.attributes:
         return span.attributes[name]
     held = (event.attributes for event in span.events)

@@ -216,7 +216,7 @@ def _time(nanoseconds: Any) -> int | None:
     return int(number // _NS_PER_MS) if is_number(number) and 0 < number < 2**63 else None
 
 
-# What a span is about.
+# The subject of a span.
 
 _PREFIXES = (
     "gen_ai.",
