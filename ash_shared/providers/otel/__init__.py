@@ -36,12 +36,16 @@ from ash_shared.records.contract import (
     WireType,
     speaker_of_role,
 )
+from ash_shared.records.fingerprints import body_keys
 from ash_shared.records.json_fields import text_at
 
 _ENVELOPES = ("resourceSpans", "resourceLogs")
 _BARE_MARKS = frozenset(
     {"gen_ai.operation.name", "gen_ai.system", "openinference.span.kind", "traceloop.span.kind"}
 )
+
+_OTHER_KEYS = frozenset({"input", "output"})
+"""Keys beside bare attributes."""
 
 
 def _messages(span: TelemetrySpan) -> list[SpanMessage]:
@@ -136,14 +140,24 @@ _SPAN = WireType(_parse, _parts)
 
 
 def recognize(record: Record) -> WireType | None:
-    if any(isinstance(record.get(name), list) for name in _ENVELOPES) or _is_sdk_span(record):
-        return _SPAN
-    has_mark = any(isinstance(record.get(name), str) for name in _BARE_MARKS)
-    return _SPAN if has_mark and "role" not in record else None
+    if body_keys(record) - _OTHER_KEYS:
+        return None
+    return _SPAN if _is_export(record) or _is_sdk_span(record) or _is_bare(record) else None
+
+
+def _is_export(record: Record) -> bool:
+    return len(record) == 1 and any(isinstance(record.get(name), list) for name in _ENVELOPES)
 
 
 def _is_sdk_span(record: Record) -> bool:
-    return text_at(record, "context", "trace_id") is not None and isinstance(record.get("attributes"), dict)
+    has_own_keys = isinstance(record.get("attributes"), dict) and "parent_id" in record
+    return has_own_keys and text_at(record, "context", "trace_id") is not None
+
+
+def _is_bare(record: Record) -> bool:
+    """True for attributes alone; their names have dots, which the keys of other formats do not."""
+    has_mark = any(isinstance(record.get(name), str) for name in _BARE_MARKS)
+    return has_mark and all("." in name or name in _OTHER_KEYS for name in record)
 
 
 def wire_type(record: Record) -> WireType:
@@ -171,7 +185,7 @@ def identify(record: Record) -> Identity:
 PROVIDER = Provider(
     source="otel",
     recognize=recognize,
-    marks=Marks(untyped_keys={*_ENVELOPES, "context", *_BARE_MARKS}, body_keys={"input", "output"}),
+    marks=Marks(untyped_keys={*_ENVELOPES, "context", *_BARE_MARKS}, body_keys=_OTHER_KEYS),
     wire_type=wire_type,
     parse_block=parse_part,
     header=header,

@@ -1,0 +1,222 @@
+"""Standard messages and events of spans and log records."""
+
+import json
+from collections.abc import Mapping
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from tests.shared.logs import follow, short_events
+from tests.shared.transcripts import short_messages
+
+Record = dict[str, Any]
+
+
+def attributes_of(values: Mapping[str, Any]) -> list[Record]:
+    def value(each: Any) -> Record:
+        if isinstance(each, int):
+            return {"intValue": str(each)}
+        return {"stringValue": each if isinstance(each, str) else json.dumps(each)}
+
+    return [{"key": key, "value": value(each)} for key, each in values.items()]
+
+
+def span(number: int, values: Mapping[str, Any], **fields: Any) -> Record:
+    record = {
+        "traceId": "0af7651916cd43dd8448eb211c80319c",
+        "spanId": f"{number:016x}",
+        "startTimeUnixNano": str(number * 10**9),
+        "attributes": attributes_of(values),
+        **fields,
+    }
+    return {"resourceSpans": [{"scopeSpans": [{"spans": [record]}]}]}
+
+
+def log(name: str, scope: str = "com.anthropic.claude_code.events", **values: Any) -> Record:
+    record = {"body": {"stringValue": name}, "attributes": attributes_of(values)}
+    return {"resourceLogs": [{"scopeLogs": [{"scope": {"name": scope}, "logRecords": [record]}]}]}
+
+
+def message(role: str, *parts: Record) -> Record:
+    return {"role": role, "parts": list(parts)}
+
+
+def text(content: str) -> Record:
+    return {"type": "text", "content": content}
+
+
+CHAT = {"gen_ai.operation.name": "chat", "gen_ai.response.model": "m"}
+PROMPT = message("user", text("When?"))
+CALL = message("assistant", {"type": "tool_call", "id": "c1", "name": "times", "arguments": {"pier": 2}})
+RESULT = message("tool", {"type": "tool_call_response", "id": "c1", "response": "09:10"})
+ANSWER = message("assistant", text("At 09:10."))
+
+
+def chat(number: int, *messages: Record, **values: Any) -> Record:
+    *before, last = messages
+    usage = {"gen_ai.usage.input_tokens": 10 * number, "gen_ai.usage.output_tokens": number}
+    return span(
+        number, {**CHAT, **usage, "gen_ai.input.messages": before, "gen_ai.output.messages": [last], **values}
+    )
+
+
+FIRST, SECOND = chat(1, PROMPT, CALL), chat(3, PROMPT, CALL, RESULT, ANSWER)
+TOOL = span(
+    2,
+    {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "times",
+        "gen_ai.tool.call.id": "c1",
+        "gen_ai.tool.call.arguments": '{"pier": 2}',
+        "gen_ai.tool.call.result": "09:10",
+    },
+)
+AGENT = span(
+    4,
+    {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.input.messages": [PROMPT],
+        "gen_ai.output.messages": [ANSWER],
+        "gen_ai.usage.input_tokens": 40,
+        "gen_ai.usage.output_tokens": 4,
+    },
+)
+CONVERSATION = [
+    ("user", [("text", "When?")]),
+    ("assistant", [("tool_use", "times")], {"model": "m", "usage": (10, 1, None, None)}),
+    ("user", [("tool_result", "09:10")]),
+    ("assistant", [("text", "At 09:10.")], {"model": "m", "usage": (30, 3, None, None)}),
+]
+
+
+def test_each_message_appears_once() -> None:
+    assert short_messages(FIRST, TOOL, SECOND, AGENT) == CONVERSATION
+
+
+@pytest.mark.parametrize("spans", list(permutations([FIRST, TOOL, SECOND, AGENT])))
+def test_spans_in_any_order_have_the_same_messages(spans: tuple[Record, ...]) -> None:
+    def by_content(messages: list[Any]) -> list[Any]:
+        return sorted(messages, key=str)
+
+    assert by_content(short_messages(*spans)) == by_content(CONVERSATION)
+
+
+def test_events_state_each_message_once() -> None:
+    assert short_events(follow([FIRST, TOOL, SECOND, AGENT], ends=True)) == [
+        ("turn_start", {"trigger": "user"}),
+        ("user_message", {"text": "When?"}),
+        ("tool_call", {"toolCallId": "c1", "toolName": "times", "args": {"pier": 2}}),
+        ("tool_result", {"toolCallId": "c1", "result": "09:10"}),
+        ("assistant_done", {"text": "At 09:10."}),
+        ("turn_end", {"usage": {"input_tokens": 40, "output_tokens": 4, "total_tokens": 44}}),
+    ]
+
+
+def test_an_answer_may_be_equal_to_an_earlier_one() -> None:
+    again = chat(5, PROMPT, ANSWER, message("user", text("And now?")), ANSWER)
+
+    assert [each[1] for each in short_messages(chat(1, PROMPT, ANSWER), again)] == [
+        [("text", "When?")],
+        [("text", "At 09:10.")],
+        [("text", "And now?")],
+        [("text", "At 09:10.")],
+    ]
+
+
+def test_a_tool_that_failed() -> None:
+    failed = span(
+        2,
+        {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "times", "gen_ai.tool.call.id": "c1"},
+        status={"code": 2, "message": "no such pier"},
+    )
+
+    events = short_events(follow([FIRST, failed]))
+
+    assert events[-1][1]["error"] == {"code": "error", "message": "no such pier"}
+
+
+def test_a_call_that_failed() -> None:
+    failed = span(
+        1,
+        {**CHAT, "gen_ai.input.messages": [PROMPT], "error.type": "RateLimitError"},
+        status={"code": 2, "message": "slow down"},
+    )
+
+    assert short_messages(failed) == [
+        ("user", [("text", "When?")]),
+        ("assistant", [], {"model": "m", "error": "RateLimitError"}),
+    ]
+
+
+def test_usage_without_contents() -> None:
+    usage = {
+        "gen_ai.usage.input_tokens": 100,
+        "gen_ai.usage.cache_read.input_tokens": 60,
+        "gen_ai.usage.output_tokens": 9,
+        "gen_ai.usage.reasoning.output_tokens": 4,
+    }
+
+    assert short_messages(span(1, {**CHAT, **usage})) == [
+        ("assistant", [], {"model": "m", "usage": (40, 9, 60, 4)})
+    ]
+
+
+def test_events_of_claude_code() -> None:
+    session = {"session.id": "s"}
+    lines = [
+        log("claude_code.user_prompt", **session, prompt="Fix it"),
+        log("claude_code.tool_result", **session, tool_name="Bash", tool_use_id="t1", success="true"),
+        log(
+            "claude_code.api_request",
+            **session,
+            model="claude-x",
+            request_id="r1",
+            input_tokens=5,
+            output_tokens="7",
+            cache_read_tokens=3,
+            cost_usd="0.25",
+        ),
+        log("claude_code.user_prompt", **session, prompt="Fix it"),
+    ]
+
+    assert short_messages(*lines) == [
+        ("user", [("text", "Fix it")]),
+        ("assistant", [("tool_use", "Bash")]),
+        ("user", [("tool_result", None)]),
+        ("assistant", [], {"model": "claude-x", "usage": (5, 7, 3, None), "costUsd": 0.25}),
+        ("user", [("text", "Fix it")]),
+    ]
+
+
+def test_events_of_codex() -> None:
+    def codex(name: str, **values: Any) -> Record:
+        return log(name, "codex_otel", **{"event.name": name, "conversation.id": "s"}, **values)
+
+    lines = [
+        codex("codex.user_prompt", prompt="Fix it"),
+        codex(
+            "codex.tool_result",
+            tool_name="shell",
+            call_id="c1",
+            arguments='{"cmd":"ls"}',
+            output="a",
+            success="true",
+        ),
+        codex(
+            "codex.sse_event",
+            **{"event.kind": "response.completed"},
+            model="gpt-x",
+            input_token_count=50,
+            cached_token_count=20,
+            output_token_count=8,
+            reasoning_token_count=2,
+        ),
+    ]
+
+    assert short_messages(*lines) == [
+        ("user", [("text", "Fix it")]),
+        ("assistant", [("tool_use", "shell")]),
+        ("user", [("tool_result", "a")]),
+        ("assistant", [], {"model": "gpt-x", "usage": (30, 8, 20, 2)}),
+    ]
