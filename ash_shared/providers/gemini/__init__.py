@@ -180,7 +180,7 @@ def _is_error_body(record: Record) -> bool:
     """Return True for an error of a Google API, which has both an HTTP status code and the name of the status."""
     error = record["error"]
     is_google_error = isinstance(error, dict) and is_integer(error.get("code")) and "status" in error
-    return is_google_error and record.keys().isdisjoint(ANTIGRAVITY_KEYS)
+    return is_google_error and record.keys().isdisjoint(ANTIGRAVITY_KEYS | {"jsonrpc"})
 
 
 def parse_block(block: Any) -> Block:

@@ -151,7 +151,7 @@ def _is_export(record: Record) -> bool:
 
 def _is_sdk_span(record: Record) -> bool:
     has_own_keys = isinstance(record.get("attributes"), dict) and "parent_id" in record
-    return has_own_keys and text_at(record, "context", "trace_id") is not None
+    return has_own_keys and not body_keys(record) and text_at(record, "context", "trace_id") is not None
 
 
 def _is_bare(record: Record) -> bool:
