@@ -44,6 +44,12 @@ _BARE_MARKS = frozenset(
     {"gen_ai.operation.name", "gen_ai.system", "openinference.span.kind", "traceloop.span.kind"}
 )
 
+_SDK_KEYS = frozenset(
+    {
+        *("attributes", "context", "end_time", "events", "kind", "links", "name", "parent_id", "resource"),
+        *("start_time", "status"),
+    }
+)
 _OTHER_KEYS = frozenset({"input", "output"})
 """Keys beside bare attributes."""
 
@@ -150,8 +156,10 @@ def _is_export(record: Record) -> bool:
 
 
 def _is_sdk_span(record: Record) -> bool:
-    has_own_keys = isinstance(record.get("attributes"), dict) and "parent_id" in record
-    return has_own_keys and not body_keys(record) and text_at(record, "context", "trace_id") is not None
+    has_attributes = isinstance(record.get("attributes"), dict)
+    return (
+        has_attributes and record.keys() <= _SDK_KEYS and text_at(record, "context", "trace_id") is not None
+    )
 
 
 def _is_bare(record: Record) -> bool:
