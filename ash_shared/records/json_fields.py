@@ -8,6 +8,7 @@ from typing import Any, TypeGuard
 import msgspec
 
 from ash_shared.model.blocks import Block, nests_deeper
+from ash_shared.records.json_text import decode_shallow
 
 _MAX_ARGUMENT_DEPTH = 150
 """Leaves room for the surrounding record: the whole must nest less deep than `blocks.MAX_DEPTH`."""
@@ -43,6 +44,15 @@ def decode_arguments(arguments: Any) -> Any:
     """
     if not isinstance(arguments, str):
         return arguments
+    try:
+        return decode_shallow(arguments)
+    except msgspec.ValidationError:
+        return _decode_deep(arguments)
+    except (ValueError, RecursionError):
+        return arguments
+
+
+def _decode_deep(arguments: str) -> Any:
     try:
         decoded = _decode(arguments)
         return arguments if nests_deeper(decoded, _MAX_ARGUMENT_DEPTH) else decoded
