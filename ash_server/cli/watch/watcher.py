@@ -2,7 +2,7 @@
 
 import os
 import time
-from asyncio import Event, TaskGroup
+from asyncio import Event, TaskGroup, current_task
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from contextlib import ExitStack
 from errno import ENOENT
@@ -156,7 +156,8 @@ class Watcher:
         self._finish_first()
 
     async def _store_pending(self) -> None:
-        while True:
+        # `asyncio.wait_for` of Python 3.11, which the pool of psycopg uses, may return instead of being cancelled.
+        while not _is_cancelled():
             path = await self.pending.take()
             self.finish(path, await self._target.store_file(path, self.advance))
 
@@ -173,6 +174,11 @@ class Watcher:
     def _report(self, report: ImportReport) -> None:
         self._files.remove_reported(report)
         report_additions(report, self._target.action)
+
+
+def _is_cancelled() -> bool:
+    task = current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _ignore(_: int) -> None:

@@ -6,7 +6,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import aclosing, closing, contextmanager
+from contextlib import aclosing, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,13 @@ import psycopg
 import pytest
 
 from ash_server.cli.import_.files import ImportReport
+from ash_server.cli.import_.one_file import UnreadFile
 from ash_server.cli.watch import file_events
 from ash_server.cli.watch.changed_files import ChangedFiles, FileStamps
 from ash_server.cli.watch.file_events import changes
 from ash_server.cli.watch.seen_files import SeenFiles
-from ash_server.cli.watch.watcher import Pending
+from ash_server.cli.watch.watcher import Advance, Pending, Target, Watcher
+from ash_server.transfer.importing.databases.sessions import share_snapshots
 from ash_server.transfer.importing.file_import import ImportedFile
 from ash_server.transfer.importing.parents import TranscriptHead
 from ash_server.transfer.importing.result import ImportResult
@@ -202,6 +204,26 @@ def test_reports_what_was_deleted_while_none_watched(
         for path, size in sizes.items()
     )
     assert kept.exists()
+
+
+async def test_ends_although_a_library_ignores_the_interrupt(transcript: Path, tmp_path: Path) -> None:
+    started = asyncio.Event()
+
+    async def store_file(path: Path, advance: Advance) -> UnreadFile:
+        started.set()
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return UnreadFile(str(path), "not stored")
+
+    files = ChangedFiles([transcript.parent], watches=True)
+    with share_snapshots() as snapshots:
+        watcher = Watcher(files, snapshots, Target(store_file, "stored in", 1, lambda report: None))
+        running = asyncio.create_task(watcher.run())
+        await started.wait()
+        running.cancel()
+        ended, _ = await asyncio.wait({running}, timeout=TIMEOUT)
+
+    assert ended == {running}
 
 
 def test_the_most_recently_changed_file_is_stored_first(tmp_path: Path) -> None:
