@@ -117,6 +117,17 @@ class StandingLog:
             return turn not in self._known_turns
         return wire == "turn_start" or (not self._has_marks and is_prompt(event))
 
+    def has(self, payload: Mapping[str, Any]) -> bool:
+        """True if all that a retraction names is in the log, whatever precedes the log."""
+        names, first, turns = (
+            payload.get("messageIds") or (),
+            payload.get("fromMessageId"),
+            payload.get("turns") or 0,
+        )
+        has_events = self._places.keys() >= set(payload.get("eventIds") or ())
+        has_records = self._first.keys() >= {*names, *([] if first is None else [first])}
+        return has_events and has_records and turns < max(len(self._turns), 1)
+
     def retract(self, payload: Mapping[str, Any]) -> None:
         names = payload.get("eventIds") or ()
         self._revoked.update(self._places[name] for name in names if name in self._places)

@@ -15,7 +15,7 @@ from ash_shared.model.event_types import CATALOGUE, CHUNKS, PROMPTS
 
 T = TypeVar("T")
 
-MAX_CALLS, MAX_ENDED_CALLS = 1000, 50
+MAX_CALLS, MAX_ENDED_CALLS = 500, 20
 """Calls without a result, and with one, that later results are assigned to. A result of an earlier call counts as a
 call of its own, as in a page of the viewer that begins after the call."""
 

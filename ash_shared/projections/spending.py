@@ -46,9 +46,9 @@ def spending_of(events: Events, open_turn: OpenTurn | None = None, copied_messag
     by_agent: dict[str, Counts] = {}
     for end in ends:
         for agent, counts in (end.get("usageByAgent") or {}).items():
-            by_agent[agent] = _sum([by_agent.get(agent, {}), counts])
+            by_agent[agent] = add_counts([by_agent.get(agent, {}), counts])
     usages = [end["usage"] for end in ends if end.get("usage") is not None]
-    return Spending(_sum(usages) if usages else None, sum(costs) if costs else None, by_agent)
+    return Spending(add_counts(usages) if usages else None, sum(costs) if costs else None, by_agent)
 
 
 def total_spending(sessions: Iterable[AgentSpending]) -> Spending:
@@ -60,13 +60,13 @@ def total_spending(sessions: Iterable[AgentSpending]) -> Spending:
     agents = {each.agent_id for each in sessions if each.spending.usage is not None}
     usages = [_own_usage(*each, agents) for each in sessions if each.spending.usage is not None]
     costs = [each.spending.cost_usd for each in sessions if each.spending.cost_usd is not None]
-    return Spending(_sum(usages) if usages else None, sum(costs) if costs else None)
+    return Spending(add_counts(usages) if usages else None, sum(costs) if costs else None)
 
 
 def _own_usage(agent_id: str | None, spent: Spending, agents: set[str | None]) -> Counts:
     """Return the usage of a session without the lines of other listed agents."""
     others = agents - {agent_id}
-    repeated = _sum(counts for agent, counts in spent.usage_by_agent.items() if agent in others)
+    repeated = add_counts(counts for agent, counts in spent.usage_by_agent.items() if agent in others)
     return {name: max(0, count - repeated.get(name, 0)) for name, count in (spent.usage or {}).items()}
 
 
@@ -95,7 +95,8 @@ def _has_ended(log: list[WireEvent], turn: str) -> bool:
     return bool(ends) and ends[-1]
 
 
-def _sum(usages: Iterable[Mapping[str, Any]]) -> Counts:
+def add_counts(usages: Iterable[Mapping[str, Any]]) -> Counts:
+    """Return the sums of the known counts."""
     usages = list(usages)
     names = [name for name in TOKEN_COUNTS if any(usage.get(name) is not None for usage in usages)]
     return {name: sum(usage.get(name) or 0 for usage in usages) for name in names}

@@ -11,6 +11,7 @@ from contextlib import aclosing, asynccontextmanager, closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, get_args
+from unittest.mock import patch
 from uuid import UUID, uuid4
 
 import psycopg
@@ -25,7 +26,9 @@ from ash_server.errors import AshError, DatabaseUnavailable
 from ash_server.retention.policy import GRACE, NewRetention, run_retention, set_retention
 from ash_server.settings import Settings
 from ash_server.store.connections.replication import Known
+from ash_server.store.conversation import projection_inputs
 from ash_server.store.lists.session_lists import SessionSort
+from ash_server.store.log import totals
 from ash_server.store.log.notify import last_sequences
 from ash_server.store.maintenance import deletion
 from ash_server.store.maintenance.doctor import Finding, diagnose
@@ -280,13 +283,20 @@ async def use_events(store: Store) -> None:
     await store.events.end(session)
     async with aclosing(store.events.stream_stored_events(session)) as streamed:
         assert [each.sequence async for each in streamed][:3] == [1, 2, 3]
-    await store.conversation.count_items(session)
+    await use_totals(store, session)
     await store.conversation.read_changes(session)
     await store.sessions.get_facts(session)
-    await store.conversation.read_summary(session)
     await store.conversation.get_page(session)
     await store.events.rebuild(session)
     await store.events.list_outdated()
+
+
+async def use_totals(store: Store, session: UUID) -> None:
+    async with store._connections.connection() as conn:
+        await totals.write(conn, session, totals.NO_TOTALS)
+    with patch.object(totals, "_MAX_LAG", 0), patch.object(projection_inputs, "MAX_READ_FOR_MODELS", 0):
+        await store.conversation.count_items(session)
+        await store.conversation.read_summary(session)
 
 
 async def use_imports(store: Store) -> None:

@@ -3,6 +3,7 @@
 from uuid import UUID
 
 from ash_server.store.borrowed import Resource, read_pages
+from ash_server.store.connections.pool import Connect
 from ash_server.store.conversation.projection_inputs import (
     read_atif,
     read_events,
@@ -13,6 +14,7 @@ from ash_server.store.conversation.session_changes import read_changes
 from ash_server.store.conversation.session_comparison import read_comparison
 from ash_server.store.conversation.standard_pages import get_conversation, get_event_pages, get_pages
 from ash_server.store.log.totals import count_items
+from ash_shared.projections import SessionSummary
 from ash_shared.projections.item_counts import ItemCounts
 
 
@@ -23,7 +25,6 @@ class ConversationReader(Resource):
     stream_pages = read_pages(get_pages)
     stream_event_pages = read_pages(get_event_pages)
     read_events = read_pages(read_events)
-    read_summary = read_pages(read_summary)
     read_otel_genai = read_pages(read_otel_genai)
     read_atif = read_pages(read_atif)
     read_changes = read_pages(read_changes)
@@ -31,5 +32,12 @@ class ConversationReader(Resource):
 
     async def count_items(self, session_id: UUID) -> ItemCounts:
         """Return the number of items that each filter of the viewer hides. Raises SessionNotFound."""
-        save = None if self._connections.is_replica else self._connections.changes
-        return await count_items(self._connections.connection, save, session_id)
+        return await count_items(self._connections.connection, self._save, session_id)
+
+    async def read_summary(self, session_id: UUID) -> SessionSummary:
+        """Return the summary of a session. Raises SessionNotFound."""
+        return await read_summary(self._connections.connection, session_id, self._save)
+
+    @property
+    def _save(self) -> Connect | None:
+        return None if self._connections.is_replica else self._connections.changes

@@ -17,23 +17,24 @@ from ash_server.store.conversation.redacted_rows import redact_event, redact_mes
 from ash_server.store.conversation.standard_pages import get_event_pages, get_pages
 from ash_server.store.conversation.subagent_spending import read_total_spending
 from ash_server.store.log.events import StoredEvent, check_cursor, get_open_turn
+from ash_server.store.log.totals import Copies, read_summary_fold
 from ash_server.store.message_pages import StoredMessage, list_messages
 from ash_server.store.session_rows import TreeSession, get_session, get_tree
 from ash_server.store.usage.reports import default_prices
+from ash_server.store.usage.session_answers import count_answers
 from ash_server.store.usage.session_usage import read_session_usage
 from ash_shared.eventlog import Event
 from ash_shared.model.event_types import CHUNKS, types_where
 from ash_shared.model.message import StandardMessage
+from ash_shared.model.session import Session
 from ash_shared.projections import (
     AtifExport,
     OtelAttributes,
     SessionSummary,
     SubagentMessages,
     count_models,
-    spending_of,
     to_atif,
     to_otel_genai,
-    to_session_summary,
 )
 from ash_shared.records.json_text import decode_json
 
@@ -43,10 +44,11 @@ _TOOL_LINES = 200
 MAX_BYTES = 64 * 1024 * 1024
 """Total size of the events, twice what any API accepts in a request."""
 
+MAX_READ_FOR_MODELS = 2000
+"""Messages that are read to count the answers of each model."""
+
 _COMMON_FIELDS = frozenset({"parentToolCallId", "sidechain"})
 """Payload fields that every projection reads."""
-_UNSUMMARISED_FIELDS = frozenset({"args", "content", "details", "raw", "result", "structured"})
-"""Payload fields that a summary never shows."""
 _HIDDEN_TYPES = types_where(lambda row: row.is_hidden)
 
 
@@ -63,27 +65,18 @@ async def read_events(
     )
 
 
-async def read_summary(connect: Connect, session_id: UUID) -> SessionSummary:
-    """Raises SessionNotFound, SessionTooLarge."""
+async def read_summary(connect: Connect, session_id: UUID, save: Connect | None = None) -> SessionSummary:
+    """Raises SessionNotFound. If many events had to be read, their totals are stored on a connection of `save`."""
     async with connect() as conn:
         open_turn = await get_open_turn(conn, session_id)  # read first, so that its end is not missed
         session = await get_session(conn, session_id)
     copied = session.copied_messages or 0
-    events = await _read_events(connect, session_id, _keep_for_summary)
     is_subagent = bool(session.agent_id) or session.copy_of is None  # or the copies are inherited
-    after = copied if is_subagent else 0
-    models = await _count_models(connect, session_id, after) if session.message_count else Counter[str]()
-    summary = await asyncio.to_thread(
-        to_session_summary,
-        events,
-        open_turn=open_turn,
-        models=models,
-        copied_messages=copied,
-        is_subagent=is_subagent,
-    )
-    total = await read_total_spending(
-        connect, session_id, own=partial(spending_of, events, open_turn, copied)
-    )
+    copies = Copies(copied, is_subagent and copied > 0)
+    fold = await read_summary_fold(connect, save, session_id, copies)
+    models = await _count_models(connect, session, copies)
+    summary = SessionSummary.model_validate(fold.fields(open_turn, models))
+    total = await read_total_spending(connect, session_id, own=partial(fold.spending, open_turn))
     computed = await _read_computed_costs(connect, session_id)
     return summary.model_copy(update={**(total or {}), **computed})
 
@@ -102,12 +95,17 @@ async def _read_computed_costs(connect: Connect, session_id: UUID) -> dict[str, 
     }
 
 
-async def _count_models(connect: Connect, session_id: UUID, after: int) -> Counter[str]:
-    """Count the answers after a stored message by model."""
+async def _count_models(connect: Connect, session: Session, copies: Copies) -> Counter[str]:
+    """Count the answers by model; in a long session, those with known usage."""
     models = Counter[str]()
-    async with aclosing(get_pages(connect, session_id, after=after)) as pages:
-        async for page in pages:
-            models += count_models(page)
+    if session.message_count > MAX_READ_FOR_MODELS:
+        async with connect() as conn:
+            return Counter(await count_answers(conn, session.id, with_copies=not copies.are_skipped))
+    if session.message_count:
+        after = copies.messages if copies.are_skipped else 0
+        async with aclosing(get_pages(connect, session.id, after=after)) as pages:
+            async for page in pages:
+                models += count_models(page)
     return models
 
 
@@ -211,11 +209,6 @@ def _keep_for_conversation(event: Event) -> Event:
         return event
     payload = event["payload"]
     return {**event, "payload": {name: payload[name] for name in payload if name in _COMMON_FIELDS}}
-
-
-def _keep_for_summary(event: Event) -> Event:
-    payload = _keep_for_conversation(event)["payload"]
-    return {**event, "payload": {name: payload[name] for name in payload if name not in _UNSUMMARISED_FIELDS}}
 
 
 async def _read_events(

@@ -6,7 +6,8 @@ events are among the last.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing, nullcontext
 from typing import NamedTuple
 from uuid import UUID
@@ -21,8 +22,10 @@ from ash_server.store.log.stored_json import event_json
 from ash_server.store.pagination import bounded_query
 from ash_server.store.statements import Sql, statements
 from ash_shared.eventlog import Event
-from ash_shared.model.event_types import PROMPTS
-from ash_shared.projections.item_counts import ItemCounts, ItemFold, ItemState, superseded_ids
+from ash_shared.model.event_types import CATALOGUE, CHUNKS, PROMPTS
+from ash_shared.projections._retractions import StandingLog
+from ash_shared.projections.item_counts import DELETED, ItemCounts, ItemFold, ItemState, superseded_ids
+from ash_shared.projections.summary_fold import MAX_KEPT, SummaryFold, SummaryState
 
 _LAG = 500
 """Events at the end of the log that a later event may supersede."""
@@ -31,9 +34,17 @@ _MAX_LAG = 2 * _LAG
 _MAX_ADDED = 5 * _LAG
 """Events that an append adds under the lock, besides its own."""
 
+_AGENT_TYPES = {name for name in CATALOGUE if name.startswith("agent_")}
+
+_MAX_NAMES = 50
+"""Records and answers before the end of totals that a retraction may name."""
+
+VERSION = 1
+"""Raised when totals change: stored ones of another version are derived again."""
+
 _PAGE, _PAGE_BYTES = 1000, 4 * 1024 * 1024
 
-_TYPES_WITH_TEXT = sorted({*PROMPTS, "assistant_done"})
+_TYPES_WITH_TEXT = sorted({*PROMPTS, "assistant_done", "turn_end", "error", *_AGENT_TYPES})
 
 _WITHOUT_TEXT = stored_json.SQL.without_text.fill(row=Sql("entry"))
 SQL = statements(
@@ -49,11 +60,15 @@ _LIST_EVENTS = bounded_query(SQL.columns, SQL.page, size="octet_length(entry.sto
 class Totals(msgspec.Struct, array_like=True):
     """The totals of the first events of a log."""
 
+    version: int = VERSION
     items: ItemState = msgspec.field(default_factory=ItemState)
+    summary: SummaryState = msgspec.field(default_factory=SummaryState)
     known: int = 0
     """The last retraction that was considered is not after this event."""
     is_late: bool = False
-    """True if an event has superseded others: the totals then stay behind the end of the log."""
+    """True if an event was retracted: the totals then stay behind the end of the log."""
+    names: list[str] = []  # msgspec copies it
+    """Ids of the last records and answers in late totals."""
 
 
 class KeptTotals(NamedTuple):
@@ -72,15 +87,56 @@ _decode = msgspec.json.Decoder(Totals).decode
 _encode = msgspec.json.Encoder().encode
 
 
+class Copies(NamedTuple):
+    """How a summary counts the first messages, if these were copied from another session."""
+
+    messages: int
+    are_skipped: bool
+    """False: only their usage is not counted."""
+
+
 class _Row(NamedTuple):
     sequence: int
+    message_sequence: int | None
+    has_ranges: bool
+    """True if the JSON may have empty values instead of long ones."""
     content: bytes
+
+    def event(self) -> Event:
+        event: Event = msgspec.json.decode(self.content)
+        if self.message_sequence is not None:
+            event["messageSequence"] = self.message_sequence
+        if self.has_ranges and event["type"] == "tool_result" and event["payload"].get("error") == "":
+            event["payload"]["error"] = "error"
+        return event
+
+
+class _Folds:
+    """Adds events to totals."""
+
+    def __init__(self, totals: Totals) -> None:
+        self.items = ItemFold(totals.items)
+        self.summary = SummaryFold(totals.summary, most=MAX_KEPT)
+
+    def add(self, event: Event, *, stands: bool = True) -> None:
+        self.items.add(event)
+        self.add_to_summary(event, stands=stands)
+
+    def add_to_summary(self, event: Event, *, stands: bool) -> None:
+        if event["type"] not in CHUNKS:
+            self.summary.add(event, stands=stands and event["type"] != "retraction")
+
+    def kept(
+        self, sequence: int, known: int, *, is_late: bool = False, names: Iterable[str] = ()
+    ) -> KeptTotals:
+        totals = Totals(VERSION, self.items.state, self.summary.state, known, is_late, list(names))
+        return KeptTotals(_encode(totals).decode(), sequence)
 
 
 class _Read(NamedTuple):
-    """The counts of the whole log, and the totals to store."""
+    """The totals of the whole log, and those to store."""
 
-    counts: ItemCounts
+    folds: _Folds
     kept: KeptTotals
 
 
@@ -88,26 +144,34 @@ class TotalsOfLog:
     """Totals of a log that is derived again."""
 
     def __init__(self) -> None:
-        self._fold: ItemFold | None = ItemFold()
+        self._folds: _Folds | None = _Folds(Totals())
 
     def add(self, events: Iterable[Event]) -> None:
         for event in events:
-            if self._fold is None:
+            if self._folds is None:
                 return
-            if superseded_ids(event):
-                self._fold = None
+            if _retracts(event):
+                self._folds = None
             else:
-                self._fold.add(event)
+                self._folds.add(event)
 
     def kept(self, last: int) -> KeptTotals:
         """Return the totals up to the last event."""
-        return NO_TOTALS if self._fold is None else _kept(Totals(self._fold.state, last), last)
+        return NO_TOTALS if self._folds is None else self._folds.kept(last, last)
 
 
 async def follow(
-    conn: AsyncConnection, session_id: UUID, kept: KeptTotals, last: int, new: Sequence[Event]
+    conn: AsyncConnection,
+    session_id: UUID,
+    kept: KeptTotals,
+    last: int,
+    new: Sequence[tuple[Event, int | None]],
 ) -> KeptTotals | None:
-    """Return the totals with new events after the last stored one, under the lock; None if they stay as they are."""
+    """Return the totals with new events after the last stored one, under the lock; None if they stay as they are.
+
+    `new` are the events, each with the message that it was derived from.
+    """
+    kept = _known(kept)
     lag = last - kept.sequence
     if lag:
         if not _MAX_LAG < lag <= _MAX_ADDED:
@@ -115,14 +179,15 @@ async def follow(
         _, kept = await _read(lambda: nullcontext(conn), session_id, kept, last)
         if kept.sequence < last:
             return kept
-    if any(map(superseded_ids, new)):
+    if any(_retracts(event) for event, _ in new):
         return NO_TOTALS
     totals = _totals(kept)
-    fold = ItemFold(totals.items)
-    for event in new:
-        fold.add(event)
+    folds = _Folds(totals)
+    for event, place in new:
+        has_place = totals.summary.copied and place is not None
+        folds.add({**event, "messageSequence": place} if has_place else event)
     end = last + len(new)
-    return _kept(Totals(fold.state, end), end)
+    return folds.kept(end, end)
 
 
 async def write(conn: AsyncConnection, session_id: UUID, kept: KeptTotals) -> None:
@@ -135,14 +200,35 @@ async def count_items(connect: Connect, save: Connect | None, session_id: UUID) 
 
     If many events had to be read, they are added to the stored totals on a connection of `save`.
     """
+    return (await _read_and_save(connect, save, session_id)).items.counts()
+
+
+async def read_summary_fold(
+    connect: Connect, save: Connect | None, session_id: UUID, copies: Copies
+) -> SummaryFold:
+    """Return the summary of a log. Raises SessionNotFound. `save` is as in `count_items`."""
+    return (await _read_and_save(connect, save, session_id, copies)).summary
+
+
+async def _read_and_save(
+    connect: Connect, save: Connect | None, session_id: UUID, copies: Copies | None = None
+) -> _Folds:
     async with connect() as conn:
         place = await _find_place(conn, session_id)
-    counts, kept = await _read(connect, session_id, place.kept, place.last)
-    if place.last - place.kept.sequence > _MAX_LAG and save is not None:
+    start = _known(place.kept)
+    summary = _totals(start).summary
+    is_other = copies is not None and copies != (summary.copied, summary.skips_copies)
+    start = _start(copies) if is_other else start
+    folds, kept = await _read(connect, session_id, start, place.last)
+    if save is not None and (is_other or place.last - start.sequence > _MAX_LAG):
         changed = {**kept._asdict(), "before": place.kept.sequence, "dropped": place.dropped}
         async with save() as conn:
             await conn.execute(SQL.save, {**changed, "session_id": session_id, "last": place.last})
-    return counts
+    return folds
+
+
+def _start(copies: Copies | None) -> KeptTotals:
+    return NO_TOTALS if copies is None else _Folds(Totals(summary=SummaryState(*copies))).kept(0, 0)
 
 
 class _Place(NamedTuple):
@@ -161,38 +247,91 @@ async def _find_place(conn: AsyncConnection, session_id: UUID) -> _Place:
 
 async def _read(connect: Connect, session_id: UUID, kept: KeptTotals, last: int) -> _Read:
     """Add the events up to the last one to totals."""
-    totals, superseded = _totals(kept), dict[str, int]()
-    if kept.sequence < last:
-        superseded = await _read_superseded(connect, session_id, kept.sequence, last)
-    unknown = {id for id, sequence in superseded.items() if sequence > totals.known}
-    is_late = totals.is_late or bool(superseded)
+    totals, retracted = _totals(kept), _Retracted()
+    if kept.sequence < last and await _has_retractions(connect, session_id, kept.sequence, last):
+        retracted = await _read_retracted(connect, session_id, kept.sequence, last, totals)
+        if retracted.is_unknown:  # events in the totals are retracted
+            start = _start(Copies(totals.summary.copied, totals.summary.skips_copies))
+            return await _read(connect, session_id, start, last)
+    is_late = totals.is_late or retracted.exist
     end = max(kept.sequence, last - _LAG) if is_late else last
-    fold = ItemFold(totals.items)
+    folds, names = _Folds(totals), deque(totals.names, maxlen=_MAX_NAMES)
     for after, until in ((kept.sequence, end), (end, last)):
-        async with aclosing(_list_events(connect, session_id, after, until)) as pages:
+        async with aclosing(_list_events(connect, session_id, after, until, _TYPES_WITH_TEXT)) as pages:
             async for page in pages:
-                await asyncio.to_thread(_add, fold, page, superseded, unknown)
+                await asyncio.to_thread(_add, folds, page, retracted, names)
         if until == end:
-            added = _kept(Totals(fold.state, last, is_late), end)
-    if unknown and kept.sequence:  # events that are in the totals are superseded
-        return await _read(connect, session_id, NO_TOTALS, last)
-    return _Read(fold.counts(), added)
+            added = folds.kept(end, last, is_late=is_late, names=names if is_late else ())
+    return _Read(folds, added)
 
 
-async def _read_superseded(connect: Connect, session_id: UUID, after: int, last: int) -> dict[str, int]:
-    """Return the ids of superseded events, with the sequence of the last retraction."""
-    superseded = dict[str, int]()
+class _Retracted:
+    """The retracted events among those after totals."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self.exist = False
+        self.is_unknown = False
+        """True if events before are retracted, too."""
+        self.dead: set[int] = set()
+        self.superseded: dict[str, int] = {}
+        """The ids of superseded events, with the sequence of the last retraction."""
+        self._earlier = frozenset(names)
+        self._log = StandingLog()
+        self._sequences: set[int] = set()
+
+    def add(self, sequence: int, event: Event, *, is_new: bool) -> None:
+        """`is_new`: the retraction was not considered in the totals before."""
+        if event["type"] == "reset":
+            self._log, self._sequences, self.is_unknown = StandingLog(), set(), False
+        elif _retracts(event):
+            payload = event["payload"]
+            named = {*(payload.get("messageIds") or ()), payload.get("fromMessageId")}
+            is_known = self._log.has(payload) and self._earlier.isdisjoint(named)
+            self.exist = True
+            self.is_unknown = self.is_unknown or (is_new and not is_known)
+            self._log.retract(payload)
+            self.superseded |= dict.fromkeys(superseded_ids(event), sequence)
+        elif event["type"] not in CHUNKS and event["type"] != "retraction":
+            self._sequences.add(sequence)
+            shown = {name: event.get(name) for name in ("id", "type", "turnId", "recordId", "responseId")}
+            synthetic = event["payload"].get("synthetic")
+            self._log.add({**shown, "payload": {"synthetic": synthetic}, "sequence": sequence})
+
+    def finish(self) -> "_Retracted":
+        self.dead = self._sequences - {event["sequence"] for event in self._log.events()}
+        self._log, self._sequences = StandingLog(), set()
+        return self
+
+
+async def _has_retractions(connect: Connect, session_id: UUID, after: int, last: int) -> bool:
+    """True if events were retracted other than by the deletion of their message."""
     async with connect() as conn:
         between = {"session_id": session_id, "after": after, "last": last}
-        for sequence, content in await fetch_all(conn, _Row, SQL.list_retractions, between):
-            superseded |= dict.fromkeys(superseded_ids(msgspec.json.decode(content)), sequence)
-    return superseded
+        rows = await conn.execute(SQL.list_retractions, between, binary=True)
+        return any(_retracts(msgspec.json.decode(content)) for (content,) in await rows.fetchall())
+
+
+async def _read_retracted(
+    connect: Connect, session_id: UUID, after: int, last: int, totals: Totals
+) -> _Retracted:
+    retracted = _Retracted(totals.names)
+
+    def add(page: Iterable[_Row]) -> None:
+        for row in page:
+            is_new = after > 0 and row.sequence > totals.known
+            retracted.add(row.sequence, row.event(), is_new=is_new)
+
+    async with aclosing(_list_events(connect, session_id, after, last, ["retraction"])) as pages:
+        async for page in pages:
+            await asyncio.to_thread(add, page)
+    return await asyncio.to_thread(retracted.finish)
 
 
 async def _list_events(
-    connect: Connect, session_id: UUID, after: int, last: int
+    connect: Connect, session_id: UUID, after: int, last: int, types: Sequence[str]
 ) -> AsyncGenerator[list[_Row], None]:
-    place = {"session_id": session_id, "last": last, "types": _TYPES_WITH_TEXT}
+    """Yield pages of events; `types` are read with their texts."""
+    place = {"session_id": session_id, "last": last, "types": types}
     while after < last:
         async with connect() as conn:
             params = {**place, "after": after, "limit": _PAGE, "bytes": _PAGE_BYTES}
@@ -203,18 +342,24 @@ async def _list_events(
         after = page[-1].sequence
 
 
-def _add(fold: ItemFold, page: Iterable[_Row], superseded: Mapping[str, int], unknown: set[str]) -> None:
-    for sequence, content in page:
-        event = msgspec.json.decode(content)
-        if sequence < superseded.get(event["id"], 0):
-            unknown.discard(event["id"])
-        else:
-            fold.add(event)
+def _add(folds: _Folds, page: Iterable[_Row], retracted: _Retracted, names: deque[str]) -> None:
+    for row in page:
+        event = row.event()
+        if row.sequence >= retracted.superseded.get(event["id"], 0):
+            folds.items.add(event)
+        folds.add_to_summary(event, stands=row.sequence not in retracted.dead)
+        names.extend(str(event[name]) for name in ("recordId", "responseId") if event.get(name))
+
+
+def _retracts(event: Event) -> bool:
+    """True for a retraction other than that of a deleted message, whose events are not in the log."""
+    return bool(event["type"] == "retraction" and event["payload"].get("reason") != DELETED)
+
+
+def _known(kept: KeptTotals) -> KeptTotals:
+    """Return totals of this version."""
+    return kept if kept.totals.startswith(f"[{VERSION},") else NO_TOTALS
 
 
 def _totals(kept: KeptTotals) -> Totals:
     return _decode(kept.totals) if kept.totals else Totals()
-
-
-def _kept(totals: Totals, sequence: int) -> KeptTotals:
-    return KeptTotals(_encode(totals).decode(), sequence)

@@ -4,18 +4,19 @@ SELECT totals, totals_sequence, event_sequence, last_dropped_sequence FROM sessi
 
 -- name: list_retractions
 -- The retractions between two events.
-SELECT sequence, {event_json}
+SELECT {event_json}
 FROM events AS entry
 WHERE session_id = %(session_id)b AND sequence > %(after)b AND sequence <= %(last)b AND type = 'retraction'
 ORDER BY sequence
 
 -- fragment: columns
--- The sequence of an event, and its JSON, with its long texts only if its type is counted by them.
-sequence, CASE WHEN type = ANY(%(types)b) THEN {event_json} ELSE {without_text} END
+-- The columns of `_Row`. The JSON has long texts only if the type is counted by them.
+sequence, CASE WHEN origin = 'line' THEN message_sequence END, text_ranges IS NOT NULL,
+CASE WHEN type = ANY(%(types)b) THEN {event_json} ELSE {without_text} END
 
 -- fragment: page
 -- The events between two sequences.
-SELECT session_id, sequence, type, message_sequence, {stored_columns}
+SELECT session_id, sequence, type, message_sequence, origin, {stored_columns}
 FROM events
 WHERE session_id = %(session_id)b AND sequence > %(after)b AND sequence <= %(last)b
 

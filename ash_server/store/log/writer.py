@@ -239,9 +239,8 @@ async def write_events(
     """
     rows = columns(events, may_have_chunks=counters.may_have_chunks)
     kept = totals.KeptTotals(counters.totals, counters.totals_sequence)
-    added = await totals.follow(
-        conn, session_id, kept, counters.event_sequence, [each.event for each in events]
-    )
+    new = [(each.event, each.message_sequence if each.origin == "line" else None) for each in events]
+    added = await totals.follow(conn, session_id, kept, counters.event_sequence, new)
     params = {
         "session_id": session_id,
         "messages": messages,

@@ -11,7 +11,7 @@ from html import escape
 from string import Template
 from typing import NamedTuple
 
-from ash_server.errors import SessionNotFound, SessionTooLarge
+from ash_server.errors import SessionNotFound
 from ash_server.redaction import redact_json
 from ash_server.store import Store
 from ash_server.store.conversation.redacted_rows import redact_event, redact_session
@@ -134,10 +134,10 @@ async def _changes_json(changes: PageChanges) -> str:
 
 
 async def _summary_json(store: Store, session: Session, *, redacts: bool) -> str:
-    """Return the summary as JSON; `null` if the session is too large for one, or was deleted in the meantime."""
+    """Return the summary as JSON; `null` if the session was deleted in the meantime."""
     try:
         summary = (await store.conversation.read_summary(session.id)).model_dump_json()
-    except (SessionNotFound, SessionTooLarge):
+    except SessionNotFound:
         return "null"
     return escape_script(redact_json(summary) if redacts else summary)
 

@@ -19,7 +19,7 @@ from psycopg import AsyncConnection
 
 from ash_server.store import Store
 from ash_server.store.connections.pool import Pool
-from ash_server.store.conversation import projection_inputs, standard_pages
+from ash_server.store.conversation import standard_pages
 from ash_server.store.conversation.projection_inputs import read_summary
 from ash_server.store.log.events import append_events, get_events_since
 from ash_server.store.session_rows import get_session
@@ -535,16 +535,6 @@ async def test_page_with_too_many_changes_has_only_the_plan(
     page = Parsed("".join(await page_of(store, await store.sessions.get(session.id))))
 
     assert json.loads(page.texts["changes"]).keys() == {"plan"}
-
-
-async def test_html_page_of_a_session_too_large_for_a_summary(
-    store: Store, stored: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(projection_inputs, "MAX_BYTES", 10)
-
-    page = Parsed("".join(await page_of(store, stored)))
-
-    assert (page.texts["summary"], len(json.loads(page.texts["events"]))) == ("null", stored.event_count)
 
 
 async def test_html_page_reads_events_in_pages(
