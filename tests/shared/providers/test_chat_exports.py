@@ -108,10 +108,13 @@ def test_a_later_export_adds_messages_and_branches() -> None:
 
 
 @pytest.mark.parametrize(
-    ("record", "names"),
+    ("record", "source", "names"),
     [
         pytest.param(
-            conversation(node("a", "root", "user", text("?"))), ("c1", "Knots", 1000, 9000), id="ChatGPT"
+            conversation(node("a", "root", "user", text("?"))),
+            "chatgpt_export",
+            ("c1", "Knots", 1000, 9000),
+            id="ChatGPT",
         ),
         pytest.param(
             {
@@ -121,14 +124,17 @@ def test_a_later_export_adds_messages_and_branches() -> None:
                 "updated_at": "1970-01-01T00:00:09Z",
                 "chat_messages": [],
             },
+            "claude_ai_export",
             ("u1", "Knots", 1000, 9000),
             id="Claude.ai",
         ),
     ],
 )
-def test_names_and_times(record: Any, names: Any) -> None:
-    header = describe_message(lines(record)[0]).header
+def test_names_and_times(record: Any, source: str, names: Any) -> None:
+    description = describe_message(lines(record)[0])
+    header = description.header
 
+    assert description.source == source
     assert (header.session_id, header.title, header.timestamp, header.last_timestamp) == names
 
 
