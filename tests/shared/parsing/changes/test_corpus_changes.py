@@ -13,6 +13,7 @@ from tests.shared.conftest import CORPUS, sample_folders
 from tests.viewer.logs import log_of
 
 CALLS_WITH_CHANGES = {
+    "acp": 1,
     "agent_sdk_stream": 3,
     "anthropic_api": 3,
     "antigravity_cli": 10,
@@ -34,6 +35,7 @@ CALLS_WITH_CHANGES = {
     "openclaw": 1,
     "opencode_export_2026": 20,
     "opencode_sqlite": 1,
+    "otel_genai": 1,
     "pi_stream": 1,
     "qwen_code": 4,
     "vercel_uimessage_stream": 1,
