@@ -12,6 +12,7 @@ from ash_server.errors import InvalidRetention
 from ash_server.retention.ages import parse_age
 from ash_server.retention.policy import MAX_SHARE, NewRetention
 from ash_shared.model.reports.retention import RETENTION_KEEPS, RetentionPolicy, RetentionRun
+from ash_shared.model.session import Session
 
 _OFF = "sessions are kept; delete old ones with `ash retention set 2y`"
 
@@ -64,8 +65,18 @@ async def _set(store: ReadStore, change: StoreToChange, new: NewRetention) -> Re
 @command.command()
 @reads_store
 def show(*, store: StoreToRead) -> None:
-    """Show the policy, and the result of its last run."""
-    click.echo(describe_retention(store.read(lambda store: store.get_retention())))
+    """Show the policy, the result of its last run, and the sessions scheduled for deletion."""
+    retention, sessions = store.read(_read)
+    click.echo(describe_retention(retention))
+    if sessions:
+        stdout_console().print(session_table(sessions))
+    if (missing := retention.scheduled - len(sessions)) > 0:
+        click.echo(f"and {counted(missing, 'other session')}")
+
+
+async def _read(store: ReadStore) -> tuple[RetentionPolicy, list[Session]]:
+    retention = await store.get_retention()
+    return retention, await store.get_sessions(retention.sessions)
 
 
 @command.command()

@@ -105,13 +105,14 @@ async def get_retention(store: Store) -> RetentionPolicy:
     """Return the policy of the store's tenant, and the result of the last run."""
     policy = await store.retention.get_policy(store.tenant)
     if policy is None:
-        return RetentionPolicy(keep=[], scheduled=0, waiting=0)
+        return RetentionPolicy(keep=[], scheduled=0, sessions=[], waiting=0)
     count, next_due_at = await store.retention.count_scheduled(store.tenant)
     return RetentionPolicy(
         age=policy.age,
         keep=policy.keep,
         setAt=policy.set_at,
         scheduled=count,
+        sessions=await store.retention.list_next_scheduled(store.tenant, MAX_LISTED_EXPIRED),
         waiting=policy.waiting,
         **({"checkedAt": policy.checked_at} if policy.checked_at else {}),
         **({"nextDueAt": next_due_at} if next_due_at else {}),

@@ -109,6 +109,11 @@ async def count_scheduled(conn: AsyncConnection, tenant: Tenant) -> Schedule:
     return Schedule(*row)
 
 
+async def list_next_scheduled(conn: AsyncConnection, tenant: Tenant, limit: int) -> list[UUID]:
+    """Return the scheduled sessions that are deleted first."""
+    return [id for (id,) in await (await conn.execute(SQL.list_next, [tenant.number, limit])).fetchall()]
+
+
 async def schedule(conn: AsyncConnection, tenant: Tenant, ids: Sequence[UUID], due_at: datetime) -> None:
     await conn.execute(SQL.schedule, [tenant.number, due_at, list(ids)])
 
@@ -149,6 +154,7 @@ class RetentionStore(Resource):
     save_run = administer(save_run)
     list_scheduled = administer(list_scheduled)
     count_scheduled = administer(count_scheduled)
+    list_next_scheduled = administer(list_next_scheduled)
     schedule = administer(schedule)
     unschedule = administer(unschedule)
     record_run = administer(record_run)

@@ -44,6 +44,10 @@ SELECT session_id, due_at FROM scheduled_deletions WHERE tenant = %s
 -- The number of scheduled sessions, and the time of the first deletion.
 SELECT count(*), min(due_at) FROM scheduled_deletions WHERE tenant = %s
 
+-- name: list_next
+-- The next scheduled sessions.
+SELECT session_id FROM scheduled_deletions WHERE tenant = %s ORDER BY due_at, session_id LIMIT %s
+
 -- name: schedule
 -- Sessions that will be deleted.
 INSERT INTO scheduled_deletions (tenant, session_id, due_at)

@@ -13,7 +13,7 @@ RETENTION_KEEPS: tuple[RetentionKeep, ...] = get_args(RetentionKeep)
 HeldReason: TypeAlias = Literal["share", "clock"]
 
 MAX_LISTED_EXPIRED = 100
-"""Sessions in the answer of a run."""
+"""Sessions in the answer of a run, and in the policy."""
 
 
 class RetentionPolicy(AshModel):
@@ -30,6 +30,8 @@ class RetentionPolicy(AshModel):
     """The number of sessions that are scheduled for deletion."""
     next_due_at: Omittable[datetime] = Field(default=ABSENT, alias="nextDueAt")
     """When the next scheduled session is deleted."""
+    sessions: list[UUID]
+    """The next scheduled sessions, at most 100."""
     waiting: int
     """The number of old sessions that the last run has not scheduled."""
     held: Omittable[HeldReason] = ABSENT

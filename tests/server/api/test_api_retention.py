@@ -16,7 +16,7 @@ def settings() -> Settings:
 
 
 async def test_set_run_and_end(own_client: AsyncClient) -> None:
-    off = {"keep": [], "scheduled": 0, "waiting": 0}
+    off = {"keep": [], "scheduled": 0, "sessions": [], "waiting": 0}
     assert (await own_client.get("/api/retention")).json() == off
     missing = [
         await own_client.post("/api/retention/runs", json={}),

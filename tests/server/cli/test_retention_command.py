@@ -42,7 +42,7 @@ def test_set_show_run_and_off(ash: Ash, tmp_path: Path) -> None:
 
 
 def test_waiting_for_confirmation() -> None:
-    policy = RetentionPolicy(age="2y", keep=[], scheduled=0, waiting=12, held="share")
+    policy = RetentionPolicy(age="2y", keep=[], scheduled=0, sessions=[], waiting=12, held="share")
 
     assert describe_retention(policy).splitlines()[-1] == (
         "waiting for `ash retention run`: more than 10% of the sessions would be scheduled at once"

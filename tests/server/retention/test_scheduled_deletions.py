@@ -58,7 +58,9 @@ async def test_run_schedules_and_a_later_one_deletes(store: Store) -> None:
     first = await run_retention(store, now=LATER)
     again = await run_retention(store, now=LATER + GRACE - DAY)
     assert (early.scheduled, first.scheduled, first.sessions, again.scheduled) == (0, 1, [old], 0)
-    assert first.next_due_at == LATER + GRACE == (await get_retention(store)).next_due_at
+    shown = await get_retention(store)
+    assert first.next_due_at == LATER + GRACE == shown.next_due_at
+    assert (shown.scheduled, shown.sessions) == (1, [old])
     assert await names(store) == {"old"}
 
     last = await run_retention(store, now=DUE)
@@ -138,6 +140,7 @@ async def test_scheduled_session_stays_if_it_is_used(
 
     last = await run_retention(store, now=DUE)
     assert (last.unscheduled, last.deleted) == (1, 0)
+    assert (await get_retention(store)).scheduled == 0
     assert await names(store) == {"used"}
 
 
