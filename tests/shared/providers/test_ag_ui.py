@@ -106,6 +106,14 @@ STREAMS: dict[str, tuple[list[Record], list[ShortEvent]]] = {
         ],
         [START, ("thinking_chunk", {"text": "Sea"}), ("thinking_done", {"text": "Sea"}), END],
     ),
+    "a snapshot of a run without input": (
+        [
+            RUN,
+            *SAID,
+            event("MESSAGES_SNAPSHOT", messages=[{"id": "m1", "role": "assistant", "content": "I look."}]),
+        ],
+        [START, *LOOKED],
+    ),
     "a run that fails": (
         [RUN, *SAID[:2], event("RUN_ERROR", message="The model broke.", code="E1")],
         [
