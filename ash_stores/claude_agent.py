@@ -75,8 +75,8 @@ class _Mirror:
     read: int = 0
     """`imported` is complete up to this sequence."""
     is_shared: bool = False
-    """True after another writer was faster, until the summary has been written again. Records are then appended without
-    a condition, and at first without the summary."""
+    """True after another writer was faster, until no one else has appended between two appends. Records are then
+    appended without a condition, and at first without the summary."""
     unanswered: list[_Line] = field(default_factory=list)
     """The lines of the last append, if it failed: a repeated append has their ids."""
 
@@ -218,14 +218,15 @@ class AshSessionStore:
         """
         began = time.monotonic()
         appended = await client.commit(str(mirror.session_id), [line.message for line in new])
-        last = max((each.sequence for each in appended if each.created), default=None)
-        if last is None or not mirror.has_summary:
+        created = [each.sequence for each in appended if each.created]
+        if not created or not mirror.has_summary:
             return
+        is_alone = created[0] == mirror.sequence + 1
         await asyncio.sleep((time.monotonic() - began) / 2)
         session = await client.get_session(str(mirror.session_id))
-        mirror.is_shared = _has_only_records(session)
-        if session.message_count <= last:
-            await self._read(client, mirror, session, last)
+        mirror.is_shared = not is_alone and _has_only_records(session)
+        if session.message_count <= created[-1]:
+            await self._read(client, mirror, session, created[-1])
             await self._write_summary(client, mirror)
 
     async def _write_summary(self, client: SessionClient, mirror: _Mirror) -> None:
@@ -236,8 +237,6 @@ class AshSessionStore:
         except ApiError as error:
             if error.code not in _LEFT_TO_NEXT_APPEND:
                 raise
-        else:
-            mirror.is_shared = False
 
     async def _recover(
         self, client: SessionClient, mirror: _Mirror, lines: list[_Line], error: ApiError, conflicts: Attempts

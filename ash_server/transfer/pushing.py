@@ -281,7 +281,7 @@ class _RemoteSession:
     async def append_after(self, sequence: int, prepared: list[MessageToAppend]) -> Sequence[AppendedMessage]:
         appended: list[AppendedMessage] = []
         for batch in batched(prepared):
-            with _raising(SequenceMismatch):
+            with _raising(SequenceMismatch), _raising(IdConflict):
                 appended += await self._server.commit(self._session_id, batch, expected_sequence=sequence)
             sequence = max(sequence, *(each.sequence for each in appended))
         return appended

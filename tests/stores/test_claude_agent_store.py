@@ -33,7 +33,7 @@ from claude_agent_sdk.testing import run_session_store_conformance
 
 from ash_client import ApiError, AsyncAshClient
 from ash_server.store import Store
-from ash_server.transfer.importing.file_import import ImportedFile, import_file
+from ash_server.transfer.importing.file_import import FileImport, ImportedFile, import_file
 from ash_server.transfer.importing.transcript_files import find_homes
 from ash_server.transfer.pushing import push_file
 from ash_stores import AshSessionStore, claude_agent
@@ -383,6 +383,26 @@ async def test_mirror_beside_others_stores_imported_records_once(
     ids = [each.id for each in await store.messages.list_messages(session.id)]
     assert ids[:3] == [f"record:{cast(Any, each)['uuid']}" for each in entries(1, 2, 3)]
     assert await in_process.load(KEY) == [*entries(1, 2, 3), entry(3, cwd="/elsewhere"), entry(4)]
+
+
+async def test_import_compares_again_after_a_mirror_was_faster(
+    in_process: AshSessionStore, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_mirrored = FileImport._read_mirrored
+    appended = [entries(2)]
+
+    async def read_and_append(self: FileImport) -> Any:
+        stored = await read_mirrored(self)
+        if appended:
+            await in_process.append(KEY, appended.pop())
+        return stored
+
+    monkeypatch.setattr(FileImport, "_read_mirrored", read_and_append)
+    await in_process.append(KEY, entries(1))
+    imported = await import_again(store, write_transcript(tmp_path, entries(1, 2, 3)))
+
+    assert dict(imported.result.counts) == {"existing": 2, "new": 1}
+    assert await in_process.load(KEY) == entries(1, 2, 3)
 
 
 class LostAnswer(AshSessionStore):

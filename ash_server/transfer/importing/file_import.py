@@ -335,7 +335,7 @@ class SessionTarget(Protocol):
         """Yield all stored messages, and the places of deleted ones. Raises ScopeMissing."""
 
     async def append_after(self, sequence: int, prepared: list[Any]) -> Sequence[Appended | AppendedMessage]:
-        """Append lines if the session ends with a sequence. Raises SequenceMismatch."""
+        """Append lines if the session ends with a sequence. Raises SequenceMismatch, IdConflict."""
 
     def prepare(self, name: str, text: str, id: str | None = None) -> Any:
         """Return a line for `append`; its id is derived from its name by default."""
@@ -516,7 +516,7 @@ class FileImport:
         while True:
             try:
                 return await self._add_missing(await self._read_mirrored())
-            except SequenceMismatch:
+            except (SequenceMismatch, IdConflict):
                 self._compare_again()
 
     async def _add_missing(self, stored: MirroredRecords) -> None:

@@ -28,6 +28,8 @@ class MirroredRecords:
     def add(self, message: StoredMessage | Message) -> None:
         self.last_sequence = message.sequence
         text = message.content or ""
+        if message.id.startswith(RECORD_ID_PREFIX):
+            self._ids[message.id.removeprefix(RECORD_ID_PREFIX)] = "existing"
         if message.kind == "deleted":
             self._ids[message.id.removeprefix(RECORD_ID_PREFIX)] = "deleted"
         elif id := identify(text, self._source).record:
