@@ -1,5 +1,6 @@
 """P14: appending and loading through the adapters for agent SDKs, compared with other stores of the same SDK."""
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -8,6 +9,8 @@ from functools import partial
 from statistics import median
 from typing import Any, NamedTuple
 from uuid import UUID, uuid4
+
+from claude_agent_sdk import SessionKey
 
 from ash_server.store import Store
 from ash_server.store.connections.pool import connect
@@ -23,6 +26,8 @@ from benchmarks.table import Row, factor
 
 _IN_PROCESS, _HTTP = "in process", "over HTTP"
 _FLOOR = 0.9
+_APPENDS = 10
+"""Of each of several writers."""
 
 
 class Size(NamedTuple):
@@ -32,10 +37,12 @@ class Size(NamedTuple):
     """Items of the loaded session; a run appends no more."""
     rounds: int
     load_rounds: int
+    writers: int
+    """Concurrent writers of one session."""
 
 
-FULL = Size(batches={1: 50, 10: 30, 100: 9}, items=900, rounds=5, load_rounds=15)
-SMOKE = Size(batches={2: 2}, items=20, rounds=1, load_rounds=1)
+FULL = Size(batches={1: 50, 10: 30, 100: 9}, items=900, rounds=5, load_rounds=15, writers=20)
+SMOKE = Size(batches={2: 2}, items=20, rounds=1, load_rounds=1, writers=2)
 
 
 class _Adapter(NamedTuple):
@@ -59,7 +66,31 @@ async def measure(url: str, size: Size) -> list[Row]:
                     if adapter.peer in installed_stores():
                         cases[adapter.peer.name] = await stack.enter_async_context(adapter.peer.open(url, 1))
                     rows += await _measure(url, adapter, cases, size)
+            rows += [
+                await _measure_writers(where, address, size.writers)
+                for where, address in ((_IN_PROCESS, store), (_HTTP, f"http://{host}:{port}"))
+            ]
     return rows
+
+
+async def _measure_writers(where: str, address: Address, writers: int) -> Row:
+    """Measure several writers that each append single entries to the same session."""
+    sessions = [AshSessionStore(address) for _ in range(writers)]
+    key = SessionKey(project_key="project", session_id=str(uuid4()))
+    entries = _renewed([_entry(number) for number in range(_APPENDS)])
+
+    async def write(each: AshSessionStore) -> None:
+        for entry in _renewed(entries):
+            await each.append(key, [entry])
+
+    began = time.perf_counter()
+    await asyncio.gather(*map(write, sessions))
+    seconds = time.perf_counter() - began
+    assert len(await sessions[0].load(key) or ()) == writers * _APPENDS
+    for each in sessions:
+        await each.close()
+    what = f"AshSessionStore {where}, {writers} writers of {_APPENDS} entries on one session"
+    return Row("P14", what, seconds * 1000, 1000, bound="<=", unit=" ms")
 
 
 async def _measure(url: str, adapter: _Adapter, cases: Mapping[str, Opened], size: Size) -> list[Row]:

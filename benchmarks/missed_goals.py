@@ -100,6 +100,17 @@ _REASONS: tuple[_Reason, ...] = (
     ),
     _Reason(
         "P14",
+        "AshSessionStore in process, 20 writers",
+        "Each append is a transaction on disk, after those before it.",
+    ),
+    _Reason(
+        "P14",
+        "AshSessionStore over HTTP, 20 writers",
+        "Each append is a transaction on disk, after those before it, and 20 clients share the processors with the "
+        "server.",
+    ),
+    _Reason(
+        "P14",
         "",
         "The peer is connected to PostgreSQL directly; requests and answers pass through a server, which encodes them "
         "in JSON again.",
