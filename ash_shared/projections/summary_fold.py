@@ -171,7 +171,7 @@ class SummaryFold:
     def _add_to_log(self, event: WireEvent) -> None:
         state, kind, time = self.state, event["type"], event["timestamp"]
         if state.session_id is None:
-            state.session_id = event["sessionId"]
+            state.session_id = event.get("sessionId")
         state.first_at = time if state.first_at is None else min(state.first_at, time)
         state.last_at = time if state.last_at is None else max(state.last_at, time)
         turn = event.get("turnId")

@@ -8,7 +8,7 @@ events are among the last.
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import aclosing, nullcontext
+from contextlib import aclosing, nullcontext, suppress
 from typing import NamedTuple
 from uuid import UUID
 
@@ -124,7 +124,8 @@ class _Folds:
 
     def add_to_summary(self, event: Event, *, stands: bool) -> None:
         if event["type"] not in CHUNKS:
-            self.summary.add(event, stands=stands and event["type"] != "retraction")
+            with suppress(KeyError, TypeError, AttributeError):  # earlier versions did not check all events
+                self.summary.add(event, stands=stands and event["type"] != "retraction")
 
     def kept(
         self, sequence: int, known: int, *, is_late: bool = False, names: Iterable[str] = ()

@@ -164,3 +164,16 @@ async def test_a_reader_keeps_nothing_of_a_log_that_has_changed(
     await store.conversation.count_items(session)
 
     assert await state_of(connection, session) == totals.NO_TOTALS
+
+
+async def test_events_that_earlier_versions_did_not_check(store: Store, connection: AsyncConnection) -> None:
+    session = (await store.sessions.create()).id
+    await store.messages.append(session, SAMPLES["bird-counter"][:5])
+    await connection.execute(
+        "UPDATE events SET stored_json = '\"payload\":{}}', text_ranges = NULL WHERE session_id = %s",
+        [session],
+    )
+    await connection.execute(totals.SQL.set, [*totals.NO_TOTALS, session])
+
+    counts, summary = await read(store, session)
+    assert (counts.system, summary["sessionId"]) == (0, str(session))
