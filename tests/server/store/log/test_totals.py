@@ -83,7 +83,7 @@ async def test_retracted_events(
         monkeypatch.setattr(totals, name, value)
     random, session = Random(5), (await store.sessions.create()).id
     ids = list[str]()
-    for number in range(150):
+    for number in range(250):
         await store.events.append_batch(session, list(new_events(random, ids, number)))
         if random.random() < 0.3:
             assert await read(store, session) == await read_all(store, connection, session)
@@ -114,7 +114,7 @@ def new_events(random: Random, ids: list[str], number: int) -> list[Event]:
     ]
     ids.append(str(number))
     if number > 40 and random.random() < 0.2:
-        near = random.sample(ids[-5:], 2) if random.random() < 0.9 else random.sample(ids, 1)
+        near = random.sample(ids[-5:], 2) if random.random() < 0.6 else random.sample(ids, 1)
         payload = random.choice(
             [
                 {"eventIds": near, "reason": "superseded"},
