@@ -106,7 +106,8 @@ async def find_candidate(
         "path": path,
         "rejected": list(rejected),
     }
-    row = await (await conn.execute(SQL.find_candidate, params)).fetchone()
+    # A plan from an empty store would be kept until its statistics are updated.
+    row = await (await conn.execute(SQL.find_candidate, params, prepare=False)).fetchone()
     return None if row is None else Claim(*row)
 
 

@@ -40,6 +40,7 @@ SQL = statements(__file__)
 
 # Messages are private: the log must not contain statements, values or details of errors.
 _SETTINGS = {
+    "autovacuum_naptime": "5s",  # a first import has no statistics until then
     "port": "5432",
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
@@ -51,7 +52,12 @@ _SETTINGS = {
     "log_min_messages": "log",
     "log_min_error_statement": "panic",
 }
-_UNSAFE_SETTINGS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+_UNSAFE_SETTINGS = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "autovacuum_naptime": "1min",  # for many short-lived databases
+}
 _MAX_LOG_BYTES = 4_000_000
 
 _INITDB = (
