@@ -8,6 +8,7 @@ so their messages are `resent` parts.
 """
 
 from collections.abc import Iterator
+from functools import cached_property
 
 from ash_shared.model.blocks import Block, bounded, raw_block
 from ash_shared.model.message import Identity, RecordHeader
@@ -54,14 +55,52 @@ _OTHER_KEYS = frozenset({"input", "output"})
 """Keys beside bare attributes."""
 
 
-def _messages(span: TelemetrySpan) -> list[SpanMessage]:
-    """Return the messages of a span, in order."""
-    if span.is_log:
-        return events.messages_of(span)
-    kind = kind_of(span)
-    if kind == "tool":
-        return _tool_messages(span)
-    return [*inputs_of(span), *outputs_of(span)] if kind in ("model", "agent") else []
+class _ReadSpan:
+    """A span, with its messages read once."""
+
+    def __init__(self, span: TelemetrySpan) -> None:
+        self.span = span
+        self.kind = "log" if span.is_log else kind_of(span)
+
+    @cached_property
+    def inputs(self) -> list[SpanMessage]:
+        return inputs_of(self.span)
+
+    @cached_property
+    def outputs(self) -> list[SpanMessage]:
+        return outputs_of(self.span)
+
+    @property
+    def messages(self) -> list[SpanMessage]:
+        """The messages of the span, in order."""
+        if self.kind == "log":
+            return events.messages_of(self.span)
+        if self.kind == "tool":
+            return _tool_messages(self.span)
+        return [*self.inputs, *self.outputs] if self.kind in ("model", "agent") else []
+
+    def parts(self) -> Iterator[Part]:
+        own = RecordHeader(timestamp=self.span.start)
+        if self.kind == "log":
+            yield from events.parts_of(self.span, own)
+        elif self.kind == "tool":
+            for message in _tool_messages(self.span):
+                yield _part(message, own)
+        elif self.kind in ("model", "agent"):
+            yield from self._model_parts(own, counts=self.kind == "model")
+
+    def _model_parts(self, own: RecordHeader, *, counts: bool) -> Iterator[Part]:
+        span = self.span
+        for message in self.inputs:
+            yield _part(message, own)
+        end = RecordHeader(timestamp=span.end or span.start)
+        for message in self.outputs:
+            metadata = (
+                {"model": model_of(span), "stop_reason": stop_reason_of(span, message)} if counts else {}
+            )
+            yield _part(message, end, metadata)
+        if counts:
+            yield from _costs(span, end, has_answer=bool(self.outputs))
 
 
 def _tool_messages(span: TelemetrySpan) -> list[SpanMessage]:
@@ -71,46 +110,6 @@ def _tool_messages(span: TelemetrySpan) -> list[SpanMessage]:
         return []
     call = [] if tool.call is None else [SpanMessage("assistant", [tool.call], tool.call)]
     return [*call, *([] if tool.result is None else [SpanMessage("tool", [tool.result], tool.result)])]
-
-
-def _parse(record: Record) -> ParsedRecord:
-    spans = spans_of(record)
-    messages = [message for span in spans for message in _messages(span)]
-    blocks = bounded([block for message in messages for block in message.blocks])
-    if messages and blocks:
-        roles = {message.role for message in messages}
-        return ParsedRecord("message", roles.pop() if len(roles) == 1 else "user", blocks)
-    name = next((each.name for each in spans), None)
-    return ParsedRecord("record", "system", [raw_block("control", record, name)], is_checked=True)
-
-
-def _parts(record: Record, parsed: ParsedRecord) -> list[Part]:
-    return [part for span in spans_of(record) for part in _span_parts(span)]
-
-
-def _span_parts(span: TelemetrySpan) -> Iterator[Part]:
-    own = RecordHeader(timestamp=span.start)
-    if span.is_log:
-        yield from events.parts_of(span, own)
-        return
-    kind = kind_of(span)
-    if kind == "tool":
-        for message in _tool_messages(span):
-            yield _part(message, own)
-    elif kind in ("model", "agent"):
-        yield from _model_parts(span, own, counts=kind == "model")
-
-
-def _model_parts(span: TelemetrySpan, own: RecordHeader, *, counts: bool) -> Iterator[Part]:
-    for message in inputs_of(span):
-        yield _part(message, own)
-    outputs = outputs_of(span)
-    end = RecordHeader(timestamp=span.end or span.start)
-    for message in outputs:
-        metadata = {"model": model_of(span), "stop_reason": stop_reason_of(span, message)} if counts else {}
-        yield _part(message, end, metadata)
-    if counts:
-        yield from _costs(span, end, has_answer=bool(outputs))
 
 
 def _costs(span: TelemetrySpan, end: RecordHeader, *, has_answer: bool) -> Iterator[Part]:
@@ -142,13 +141,33 @@ def _part(message: SpanMessage, header: RecordHeader, metadata: Block | None = N
     )
 
 
-_SPAN = WireType(_parse, _parts)
+class _Reader:
+    """Reads a record once for its blocks and its parts."""
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+
+    @cached_property
+    def _spans(self) -> list[_ReadSpan]:
+        return list(map(_ReadSpan, spans_of(self._record)))
+
+    def parse(self, record: Record) -> ParsedRecord:
+        messages = [message for span in self._spans for message in span.messages]
+        blocks = bounded([block for message in messages for block in message.blocks])
+        if messages and blocks:
+            roles = {message.role for message in messages}
+            return ParsedRecord("message", roles.pop() if len(roles) == 1 else "user", blocks)
+        name = next((each.span.name for each in self._spans), None)
+        return ParsedRecord("record", "system", [raw_block("control", record, name)], is_checked=True)
+
+    def parts(self, record: Record, parsed: ParsedRecord) -> list[Part]:
+        return [part for span in self._spans for part in span.parts()]
 
 
 def recognize(record: Record) -> WireType | None:
     if body_keys(record) - _OTHER_KEYS:
         return None
-    return _SPAN if _is_export(record) or _is_sdk_span(record) or _is_bare(record) else None
+    return wire_type(record) if _is_export(record) or _is_sdk_span(record) or _is_bare(record) else None
 
 
 def _is_export(record: Record) -> bool:
@@ -169,7 +188,8 @@ def _is_bare(record: Record) -> bool:
 
 
 def wire_type(record: Record) -> WireType:
-    return _SPAN
+    reader = _Reader(record)
+    return WireType(reader.parse, reader.parts)
 
 
 def header(record: Record) -> RecordHeader:
