@@ -17,6 +17,7 @@ from litestar.exceptions import InternalServerException
 
 from ash_server.api.http.bodies import JSON
 from ash_server.api.http.headers import get_header
+from ash_server.api.telemetry.encoding import LOGS, SPANS
 from ash_server.errors import (
     BatchTooLarge,
     BodyTimeout,
@@ -128,19 +129,17 @@ def _to_base64(id: str) -> str:
 
 def _items(export: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the spans, their links and the log records."""
-    for kind, each in (("Spans", "spans"), ("Logs", "logRecords")):
-        for resource in _objects(export, f"resource{kind}"):
-            for scope in _objects(resource, f"scope{kind}"):
-                for item in _objects(scope, each):
+    for signal in (SPANS, LOGS):
+        for resource in _objects(export, f"resource{signal.kind}"):
+            for scope in _objects(resource, f"scope{signal.kind}"):
+                for item in _objects(scope, signal.json_items):
                     yield item
                     yield from _objects(item, "links")
 
 
 def _objects(parent: dict[str, Any], name: str) -> Iterator[dict[str, Any]]:
     children = parent.get(name)
-    return (
-        (child for child in children if isinstance(child, dict)) if isinstance(children, list) else iter(())
-    )
+    return (child for child in (children if isinstance(children, list) else ()) if isinstance(child, dict))
 
 
 # Counting fields of protobuf.

@@ -5,6 +5,7 @@ The same span gives the same text in both encodings: fields have a fixed order, 
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,6 +21,20 @@ _encode = msgspec.json.Encoder().encode
 OtlpFields = dict[str, Any]
 
 
+class Signal(NamedTuple):
+    """Spans or log records, by their names in requests."""
+
+    kind: str
+    """In the names of their groups, such as `resourceSpans`."""
+    items: str
+    """In protobuf."""
+    json_items: str
+
+
+SPANS = Signal("Spans", "spans", "spans")
+LOGS = Signal("Logs", "log_records", "logRecords")
+
+
 class OtlpItem(NamedTuple):
     """A span or a log record of a request."""
 
@@ -28,35 +43,35 @@ class OtlpItem(NamedTuple):
     """Adds its resource and scope."""
 
 
-def items_of(export: Any, kind: str, name: str) -> Iterator[OtlpItem]:
-    """Yield the `spans` of `Spans`, or the `log_records` of `Logs`."""
-    json_name = "spans" if name == "spans" else "logRecords"
-    for resource_item in getattr(export, f"resource_{kind.lower()}"):
-        resource = _resource(resource_item.resource)
-        for scope_item in getattr(resource_item, f"scope_{kind.lower()}"):
-            scope = _scope(scope_item.scope)
-            schemas = (resource_item.schema_url, scope_item.schema_url)
-
-            def wrap(
-                fields: OtlpFields,
-                resource: OtlpFields = resource,
-                scope: OtlpFields = scope,
-                schemas: tuple[str, str] = schemas,
-            ) -> OtlpFields:
-                scoped = _present({"scope": scope, json_name: [fields], "schemaUrl": schemas[1]})
-                whole = _present({"resource": resource, f"scope{kind}": [scoped], "schemaUrl": schemas[0]})
-                return {f"resource{kind}": [whole]}
-
-            for message in getattr(scope_item, name):
-                yield OtlpItem(message, wrap)
+def items_of(export: Any, signal: Signal) -> Iterator[OtlpItem]:
+    for by_resource, by_scope in _groups(export, signal):
+        resource = {"resource": _resource(by_resource.resource), "schemaUrl": by_resource.schema_url}
+        scope = {"scope": _scope(by_scope.scope), "schemaUrl": by_scope.schema_url}
+        context = partial(_with_context, signal, resource, scope)
+        for message in getattr(by_scope, signal.items):
+            yield OtlpItem(message, context)
 
 
-def count_items(export: Any, kind: str, name: str) -> int:
-    return sum(
-        len(getattr(scope_item, name))
-        for resource_item in getattr(export, f"resource_{kind.lower()}")
-        for scope_item in getattr(resource_item, f"scope_{kind.lower()}")
-    )
+def count_items(export: Any, signal: Signal) -> int:
+    return sum(len(getattr(by_scope, signal.items)) for _, by_scope in _groups(export, signal))
+
+
+def _groups(export: Any, signal: Signal) -> Iterator[tuple[Any, Any]]:
+    """Yield each scope, after its resource."""
+    kind = signal.kind.lower()
+    for by_resource in getattr(export, f"resource_{kind}"):
+        for by_scope in getattr(by_resource, f"scope_{kind}"):
+            yield by_resource, by_scope
+
+
+def _with_context(signal: Signal, resource: OtlpFields, scope: OtlpFields, fields: OtlpFields) -> OtlpFields:
+    by_scope = {"scope": scope["scope"], signal.json_items: [fields], "schemaUrl": scope["schemaUrl"]}
+    by_resource = {
+        "resource": resource["resource"],
+        f"scope{signal.kind}": [_present(by_scope)],
+        "schemaUrl": resource["schemaUrl"],
+    }
+    return {f"resource{signal.kind}": [_present(by_resource)]}
 
 
 def to_text(record: OtlpFields) -> str:
@@ -203,9 +218,9 @@ _VALUES: dict[str, tuple[str, Callable[[Any, int], Any]]] = {
 }
 
 
-def partial_success(response: Message, name: str, rejected: int, message: str) -> Message:
+def partial_success(response: Message, signal: Signal, rejected: int, message: str) -> Message:
     """Return the response of an export; without rejected items it is empty."""
     if rejected:
-        setattr(response.partial_success, name, rejected)
+        setattr(response.partial_success, f"rejected_{signal.items}", rejected)
         response.partial_success.error_message = message
     return response

@@ -1,8 +1,8 @@
 """The routes of OTLP/HTTP: spans and log records become messages of sessions."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from google.protobuf.json_format import MessageToDict
@@ -25,7 +25,15 @@ from ash_server.api.http.guards.access import record
 from ash_server.api.metrics import count_appended
 from ash_server.api.sessions.sessions import creator_of
 from ash_server.api.telemetry.bodies import PROTOBUF, read_export
-from ash_server.api.telemetry.encoding import count_items, items_of, partial_success
+from ash_server.api.telemetry.encoding import (
+    LOGS,
+    SPANS,
+    OtlpItem,
+    Signal,
+    count_items,
+    items_of,
+    partial_success,
+)
 from ash_server.api.telemetry.exports import SOURCE, TelemetryExport, read_logs, read_spans
 from ash_server.errors import BatchTooLarge, DatabaseUnavailable, DiskFull, IdConflict
 from ash_server.store.prepare import NewMessage
@@ -44,35 +52,38 @@ class TelemetryController(Controller):
         self, request: Request[Any, Any, Any], state: State, store: InjectedStore
     ) -> Response[bytes]:
         """Store the spans of agents and models; others are rejected in a partial success."""
-        export, media_type = await read_export(request, ExportTraceServiceRequest())
-        _check_count(count_items(export, "Spans", "spans"))
-        read = await asyncio.to_thread(
-            lambda: read_spans(items_of(export, "Spans", "spans"), state.settings.max_message_bytes)
-        )
-        await _store(request, store, read)
-        response = ExportTraceServiceResponse()
-        return _answer(partial_success(response, "rejected_spans", read.rejected, read.message), media_type)
+        return await _receive(_TRACES, request, state, store)
 
     @post("/v1/logs", status_code=200)
     async def export_logs(
         self, request: Request[Any, Any, Any], state: State, store: InjectedStore
     ) -> Response[bytes]:
         """Store the log records of agents and models; others are rejected in a partial success."""
-        export, media_type = await read_export(request, ExportLogsServiceRequest())
-        _check_count(count_items(export, "Logs", "log_records"))
-        read = await asyncio.to_thread(
-            lambda: read_logs(items_of(export, "Logs", "log_records"), state.settings.max_message_bytes)
-        )
-        await _store(request, store, read)
-        response = ExportLogsServiceResponse()
-        return _answer(
-            partial_success(response, "rejected_log_records", read.rejected, read.message), media_type
-        )
+        return await _receive(_LOGS, request, state, store)
 
 
-def _check_count(count: int) -> None:
-    if count > MAX_ITEMS:
+class _Route(NamedTuple):
+    signal: Signal
+    request: type[Message]
+    response: type[Message]
+    read: Callable[[Iterator[OtlpItem], int], TelemetryExport]
+
+
+_TRACES = _Route(SPANS, ExportTraceServiceRequest, ExportTraceServiceResponse, read_spans)
+_LOGS = _Route(LOGS, ExportLogsServiceRequest, ExportLogsServiceResponse, read_logs)
+
+
+async def _receive(
+    route: _Route, request: Request[Any, Any, Any], state: State, store: InjectedStore
+) -> Response[bytes]:
+    message, media_type = await read_export(request, route.request())
+    if count_items(message, route.signal) > MAX_ITEMS:
         raise BatchTooLarge(f"A request contains at most {MAX_ITEMS} spans or log records.")
+    items = items_of(message, route.signal)
+    export = await asyncio.to_thread(lambda: route.read(items, state.settings.max_message_bytes))
+    await _store(request, store, export)
+    response = partial_success(route.response(), route.signal, export.rejected, export.message)
+    return _answer(response, media_type)
 
 
 async def _store(request: Request[Any, Any, Any], store: InjectedStore, export: TelemetryExport) -> None:
