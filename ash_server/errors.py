@@ -184,7 +184,7 @@ class InvalidBudget(AshError):
 
 
 class InvalidRetention(AshError):
-    status, code, title = 422, "invalid_retention", "The policy of retention cannot be set."
+    status, code, title = 422, "invalid_retention", "The retention policy cannot be set."
 
 
 class InvalidReport(AshError):

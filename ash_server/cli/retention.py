@@ -30,7 +30,7 @@ def command() -> None:
     """Delete sessions some time after their last change.
 
     A server runs the policy every hour; without a server, run `ash retention run` regularly. A session is deleted 30
-    days after it was scheduled. Starred, noted and shared sessions are kept, with those that started them.
+    days after it was scheduled. Starred, noted and shared sessions are kept, with their parents and subagents.
     """
 
 
@@ -47,8 +47,8 @@ def set_(age: str, *, store: StoreToChange, keep: tuple[str, ...]) -> None:
     """Set how long sessions are kept: 90d, 8w, 18mo (of 30 days) or 2y (of 365 days).
 
     \b
-    ash retention set 2y --keep starred
-    ash retention set 18mo --keep starred --keep tagged
+    ash retention set 2y
+    ash retention set 18mo --keep tagged
     """
     new = NewRetention(age, list(keep))  # type: ignore[arg-type]  # checked by the option
     planned = store.change(partial(_set, change=store, new=new))

@@ -1,4 +1,4 @@
-"""The policy of retention: set, show and run it, for routes, commands and the server's background task.
+"""The retention policy: set, show and run it, for routes, commands and the server's background task.
 
 A run schedules the sessions without a change for the age of the policy, and deletes those that were scheduled 30 days
 before and have not changed since. The clock of the database counts, not timestamps in messages.
@@ -39,7 +39,7 @@ _MIN_INTERVAL = timedelta(minutes=30)
 
 
 class NoRetention(AshError):
-    status, code, title = 404, "no_retention", "The tenant has no policy of retention."
+    status, code, title = 404, "no_retention", "The tenant has no retention policy."
 
 
 class NewRetention(Struct, forbid_unknown_fields=True, rename="camel"):

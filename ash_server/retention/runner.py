@@ -1,4 +1,4 @@
-"""Background task that runs the policies of retention every hour."""
+"""Background task that runs the retention policies every hour."""
 
 import asyncio
 import logging
@@ -50,7 +50,7 @@ class RetentionRunner(BackgroundTask):
             await self.run_all(await self._store.retention.get_database_time(), _machine_seconds())
         except (AshError, psycopg.Error) as error:
             if not self._has_failed:  # once for each outage
-                _log.warning("cannot run the policies of retention: %s", type(error).__name__)
+                _log.warning("cannot run the retention policies: %s", type(error).__name__)
             self._has_failed = True
         else:
             self._has_failed = False

@@ -41,7 +41,7 @@ class RetentionController(Controller):
         responses=error_responses(*READ_ERRORS),
     )
     async def get(self, store: InjectedStore) -> RetentionPolicy:
-        """Get the policy of retention.
+        """Get the retention policy.
 
         Returns the policy of the key's tenant, and the result of the server's last run.
         """
@@ -54,7 +54,7 @@ class RetentionController(Controller):
         responses=error_responses(*WRITE_ERRORS, *BODY_ERRORS, InvalidRetention),
     )
     async def set(self, request: Request[Any, Any, Any], store: InjectedStore) -> RetentionPolicy:
-        """Set the policy of retention.
+        """Set the retention policy.
 
         The server runs it every hour. The first run only reports; later ones schedule sessions without a change for
         the age of the policy, and delete them after 30 days unless they are changed, starred, noted or shared before.
@@ -71,7 +71,7 @@ class RetentionController(Controller):
         responses=error_responses(*WRITE_ERRORS, NoRetention),
     )
     async def end(self, scope: Scope, store: InjectedStore) -> None:
-        """Delete the policy of retention.
+        """Delete the retention policy.
 
         Scheduled sessions are kept.
         """
@@ -86,7 +86,7 @@ class RetentionController(Controller):
         responses=error_responses(*WRITE_ERRORS, *BODY_ERRORS, NoRetention, RetentionBusy),
     )
     async def run(self, request: Request[Any, Any, Any], store: InjectedStore) -> RetentionRun:
-        """Run the policy of retention now.
+        """Run the retention policy now.
 
         Schedules all sessions without a change for the age of the policy, also if the server waits for a confirmation
         because they are more than a tenth, and deletes those that were scheduled 30 days ago: about 1,000 at once. The

@@ -84,7 +84,7 @@ class AuditEntry(AshModel):
     `retention.off` or `retention.run`."""
     target: Omittable[str] = ABSENT
     """The id of the session, key or budget, `SESSION/SEQUENCE` of a message, `SESSION/SHARE` of a link, or the address
-    of a refused client; the age of a policy of retention."""
+    of a refused client; the age of a retention policy."""
     count: Omittable[int] = ABSENT
     """The number of refused sign-ins from the address within a minute; only for `sign_in.refused`."""
 

@@ -1,4 +1,4 @@
-"""Policies of retention, and the sessions scheduled for deletion. Functions accept a connection of the owner."""
+"""Retention policies, and the sessions scheduled for deletion. Functions accept a connection of the owner."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -694,7 +694,7 @@ retention_policies = Table(
     CheckConstraint("held IN ('share', 'clock')", name="held"),
 )
 
-# Old sessions that a policy of retention will delete. They stay readable until then.
+# Old sessions that a retention policy will delete. They stay readable until then.
 scheduled_deletions = Table(
     "scheduled_deletions",
     metadata,
