@@ -123,6 +123,8 @@ class AgUiEvents:
 
     def _convert(self, event: WireEvent) -> Iterator[UiChunk]:
         call = event["payload"].get("parentToolCallId")
+        if not isinstance(call, str):  # events of unknown types are not checked
+            call = None
         if call is not None and call not in self._subagents:
             self._subagents[call] = None
             name = self._pending.get(call) or "subagent"
@@ -344,5 +346,5 @@ def _json(value: Any) -> str:
 def _decoded(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text

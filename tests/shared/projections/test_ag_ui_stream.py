@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 from ash_shared.eventlog import Normalizer, parse_line
 from ash_shared.projections import AgUiStream
+from ash_shared.projections.ui_stream import CHANGED
 from ash_shared.providers.ag_ui import TYPES
 from tests.shared.logs import context, follow
 
@@ -271,3 +272,15 @@ def test_runs_are_valid_for_the_package_of_the_protocol() -> None:
     for chunk in json.loads(json.dumps(chunks)):
         event = adapter.validate_python(chunk)
         assert not event.model_extra, chunk
+
+
+def test_arguments_that_nest_too_deep_to_decode_are_changed_arguments() -> None:
+    deep = ("tool_input_chunk", {"toolCallId": "k0", "toolName": "tide", "chunk": "[" * 100_000, "offset": 0})
+
+    assert run(START, deep, CALL)[-1] == {"type": "RUN_ERROR", "message": CHANGED, "code": "changed"}
+
+
+def test_events_of_unknown_types_may_have_any_payload() -> None:
+    payload = {"parentToolCallId": ["x"]}
+
+    assert run(START, ("x-note", payload)) == [RUN, {"type": "CUSTOM", "name": "x-note", "value": payload}]
