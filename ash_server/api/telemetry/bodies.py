@@ -79,6 +79,8 @@ def _inflate(body: bytes, window_bits: int) -> bytes:
         )
     if not stream.eof:
         raise InvalidBody("The compressed body is cut off.")
+    if stream.unused_data:
+        raise InvalidBody("The body has bytes after its compressed part.")
     return inflated
 
 
@@ -101,7 +103,7 @@ def _from_json(body: bytes, empty: M) -> M:
         raise TooDeep from error
     except msgspec.DecodeError as error:
         raise InvalidJson("The body is not valid JSON.") from error
-    except (InvalidFields, ValueError, TypeError, AttributeError) as error:
+    except (InvalidFields, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise InvalidBody(f"The body is not a valid {empty.DESCRIPTOR.name}.") from error
     return empty
 
@@ -164,7 +166,8 @@ def _has_too_many_fields(body: bytes, root: Descriptor) -> bool:
 
 
 _VARINT_TYPE, _BYTES_TYPE = 0, 2
-_FIXED_SIZES = {1: 8, 5: 4}
+_FIXED_SIZES = {1: 8, 3: 0, 4: 0, 5: 4}
+"""The fields of a group follow its start, and are counted, too."""
 
 
 def _size(body: bytes, position: int, wire_type: int) -> tuple[int, int]:

@@ -41,27 +41,30 @@ class OtlpItem(NamedTuple):
     message: Any
     context: Callable[[OtlpFields], OtlpFields]
     """Adds its resource and scope."""
+    context_bytes: int
+    """Size of its resource and scope in JSON."""
 
 
 def items_of(export: Any, signal: Signal) -> Iterator[OtlpItem]:
-    for by_resource, by_scope in _groups(export, signal):
+    kind = signal.kind.lower()
+    for by_resource in getattr(export, f"resource_{kind}"):
         resource = {"resource": _resource(by_resource.resource), "schemaUrl": by_resource.schema_url}
-        scope = {"scope": _scope(by_scope.scope), "schemaUrl": by_scope.schema_url}
-        context = partial(_with_context, signal, resource, scope)
-        for message in getattr(by_scope, signal.items):
-            yield OtlpItem(message, context)
+        resource_bytes = len(_encode(resource))
+        for by_scope in getattr(by_resource, f"scope_{kind}"):
+            scope = {"scope": _scope(by_scope.scope), "schemaUrl": by_scope.schema_url}
+            context = partial(_with_context, signal, resource, scope)
+            context_bytes = resource_bytes + len(_encode(scope))
+            for message in getattr(by_scope, signal.items):
+                yield OtlpItem(message, context, context_bytes)
 
 
 def count_items(export: Any, signal: Signal) -> int:
-    return sum(len(getattr(by_scope, signal.items)) for _, by_scope in _groups(export, signal))
-
-
-def _groups(export: Any, signal: Signal) -> Iterator[tuple[Any, Any]]:
-    """Yield each scope, after its resource."""
     kind = signal.kind.lower()
-    for by_resource in getattr(export, f"resource_{kind}"):
-        for by_scope in getattr(by_resource, f"scope_{kind}"):
-            yield by_resource, by_scope
+    return sum(
+        len(getattr(by_scope, signal.items))
+        for by_resource in getattr(export, f"resource_{kind}")
+        for by_scope in getattr(by_resource, f"scope_{kind}")
+    )
 
 
 def _with_context(signal: Signal, resource: OtlpFields, scope: OtlpFields, fields: OtlpFields) -> OtlpFields:
@@ -114,11 +117,16 @@ def log_fields(log: Any) -> OtlpFields:
             "attributes": _attributes(log.attributes),
             "droppedAttributesCount": log.dropped_attributes_count,
             "flags": log.flags,
-            "traceId": log.trace_id.hex(),
-            "spanId": log.span_id.hex(),
+            "traceId": _optional_id(log.trace_id),
+            "spanId": _optional_id(log.span_id),
             "eventName": log.event_name,
         }
     )
+
+
+def _optional_id(id: bytes) -> str:
+    """Return an id in hexadecimal. Some exporters write zeros for no id."""
+    return id.hex() if any(id) else ""
 
 
 def _event(event: Any) -> OtlpFields:

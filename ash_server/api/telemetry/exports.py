@@ -14,6 +14,8 @@ SOURCE = "otel"
 
 MAX_ATTRIBUTES = 20_000
 """Attributes of a span. OpenInference writes a conversation as one attribute for each field of each message."""
+MAX_TOTAL_BYTES = 64 * 1024 * 1024
+"""Bytes of the spans of a request, each with its resource and scope, which its text repeats."""
 _TRACE_BYTES, _SPAN_BYTES = 16, 8
 _MAX_NAME = 200
 """Characters of the id of a conversation in the name of a session; longer ones are named by their digest."""
@@ -54,12 +56,19 @@ def read_spans(items: Iterator[OtlpItem], max_bytes: int) -> TelemetryExport:
 
 
 def read_logs(items: Iterator[OtlpItem], max_bytes: int) -> TelemetryExport:
-    return _read(items, lambda log: None, log_fields, _log_id, max_bytes)
+    return _read(items, _log_problem, log_fields, _log_id, max_bytes)
 
 
 def _span_problem(span: Any) -> str | None:
-    if len(span.trace_id) != _TRACE_BYTES or len(span.span_id) != _SPAN_BYTES:
-        return "A span needs a trace id of 16 bytes and a span id of 8."
+    has_ids = len(span.trace_id) == _TRACE_BYTES and len(span.span_id) == _SPAN_BYTES
+    if not (has_ids and any(span.trace_id) and any(span.span_id)):
+        return "A span needs a trace id of 16 bytes and a span id of 8, not only zeros."
+    return None
+
+
+def _log_problem(log: Any) -> str | None:
+    if len(log.trace_id) not in (0, _TRACE_BYTES) or len(log.span_id) not in (0, _SPAN_BYTES):
+        return "A log record has a trace id of 16 bytes and a span id of 8, or none."
     return None
 
 
@@ -79,11 +88,17 @@ def _read(
     to_id: Callable[[TelemetrySpan, str], str],
     max_bytes: int,
 ) -> TelemetryExport:
-    export, read = TelemetryExport(), dict[str, ReadItem]()
+    export, read, total = TelemetryExport(), dict[str, ReadItem](), 0
     for item in items:
-        problem = find_problem(item.message) or _size_problem(item.message, max_bytes)
+        problem = find_problem(item.message) or _size_problem(item, max_bytes)
         if problem is not None:
             export.reject(problem)
+            continue
+        total += item.context_bytes + item.message.ByteSize()
+        if total > MAX_TOTAL_BYTES:
+            export.reject(
+                f"With their resources and scopes, the spans of a request have at most {MAX_TOTAL_BYTES} bytes."
+            )
             continue
         try:
             record = item.context(to_fields(item.message))
@@ -108,10 +123,10 @@ def _read(
     return export
 
 
-def _size_problem(message: Any, max_bytes: int) -> str | None:
-    if len(message.attributes) > MAX_ATTRIBUTES:
+def _size_problem(item: OtlpItem, max_bytes: int) -> str | None:
+    if len(item.message.attributes) > MAX_ATTRIBUTES:
         return f"A span has at most {MAX_ATTRIBUTES} attributes."
-    if message.ByteSize() > max_bytes:
+    if item.message.ByteSize() + item.context_bytes > max_bytes:
         return f"A span has at most {max_bytes} bytes (ASH_MAX_MESSAGE_BYTES)."
     return None
 

@@ -13,7 +13,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
-from ash_server.api.telemetry import bodies
+from ash_server.api.telemetry import bodies, exports
 from ash_server.ids import uuid7_text
 
 JSON = "application/json"
@@ -211,6 +211,49 @@ async def test_log_records_of_claude_code_are_a_session(client: AsyncClient) -> 
     assert await texts_of(client, session["id"]) == [("user", "Fix the test")]
 
 
+@pytest.mark.parametrize(("trace", "number"), [("0" * 32, 1), (TRACE, 0), ("zz" * 16, 1), ("ab", 1)])
+async def test_spans_without_ids_are_rejected(client: AsyncClient, trace: str, number: int) -> None:
+    response = await send(client, export(span(number, {"gen_ai.prompt": "Hi"}, trace)))
+
+    assert response.json()["partialSuccess"]["rejectedSpans"] == "1"
+
+
+async def test_a_log_record_has_a_valid_trace_or_none(client: AsyncClient) -> None:
+    name = uuid7_text()
+    records = [
+        {
+            "traceId": trace,
+            "eventName": "gen_ai.x",
+            "attributes": attributes_of({"gen_ai.prompt": text, **more}),
+        }
+        for trace, text, more in (
+            ("0" * 32, "Hi", {"session.id": name}),
+            ("0" * 32, f"Elsewhere {name}", {}),  # not of the same trace
+            ("ab" * 200_000, "Hi", {"session.id": name}),
+        )
+    ]
+    body = {"resourceLogs": [{"scopeLogs": [{"logRecords": records}]}]}
+
+    response = await client.post("/v1/logs", content=json.dumps(body), headers={"Content-Type": JSON})
+
+    assert response.json()["partialSuccess"]["rejectedLogRecords"] == "1"
+    assert (await session_of(client, f"conversation:{name}"))["messageCount"] == 1
+
+
+async def test_texts_that_repeat_a_large_resource_are_limited(
+    client: AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exports, "MAX_TOTAL_BYTES", 10_000)
+    name = uuid7_text()
+    body = export(*(span(number, chat(name, [], "Hello")) for number in range(1, 5)))
+    body["resourceSpans"][0]["resource"] = {"attributes": attributes_of({"x": "x" * 4000})}
+
+    response = await send(client, body)
+
+    assert response.json()["partialSuccess"]["rejectedSpans"] == "2"
+    assert (await session_of(client, f"conversation:{name}"))["messageCount"] == 2
+
+
 GZIP = {"Content-Encoding": "gzip"}
 
 
@@ -223,9 +266,21 @@ GZIP = {"Content-Encoding": "gzip"}
         (b'{"resourceSpans": 5}', {"Content-Type": JSON}, 400, "invalid_body"),
         (b"[" * 100_000, {"Content-Type": JSON}, 400, "too_deep"),
         (b"not gzip", {"Content-Type": PROTOBUF, **GZIP}, 400, "invalid_body"),
-        (gzip.compress(b"{}")[:-4], {"Content-Type": JSON, **GZIP}, 400, "invalid_body"),
+        (gzip.compress(b"{}", mtime=0)[:-4], {"Content-Type": JSON, **GZIP}, 400, "invalid_body"),
+        (gzip.compress(b"{}", mtime=0) * 2, {"Content-Type": JSON, **GZIP}, 400, "invalid_body"),
+        (
+            json.dumps(export(span(1, {"x": 10**400})))
+            .replace("intValue", "doubleValue")
+            .replace('"1' + "0" * 400 + '"', "1" + "0" * 400)
+            .encode(),
+            {"Content-Type": JSON},
+            400,
+            "invalid_body",
+        ),
         (gzip.compress(bytes(80_000_000)), {"Content-Type": PROTOBUF, **GZIP}, 413, "body_too_large"),
         (b"\x0a\x00" * 600_000, {"Content-Type": PROTOBUF}, 413, "batch_too_large"),
+        # After an unknown group.
+        (b"\x7b\x7c" + b"\x0a\x00" * 600_000, {"Content-Type": PROTOBUF}, 413, "batch_too_large"),
         (b"\x0a\x9e\x9c\x01\x12\x9a\x9c\x01" + b"\x12\x00" * 9997, {"Content-Type": PROTOBUF}, 200, None),
         (b"", {"Content-Type": "text/plain"}, 415, "unsupported_media_type"),
         (b"", {"Content-Type": PROTOBUF, "Content-Encoding": "br"}, 415, "unsupported_media_type"),
