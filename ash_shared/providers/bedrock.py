@@ -34,7 +34,12 @@ from ash_shared.records.contract import (
     WireType,
     chunk_record,
 )
-from ash_shared.records.fingerprints import BEDROCK_REQUEST_KEYS, body_keys, is_cline_document
+from ash_shared.records.fingerprints import (
+    BEDROCK_REQUEST_KEYS,
+    CHAT_MESSAGE_KEYS,
+    body_keys,
+    is_cline_document,
+)
 from ash_shared.records.json_fields import (
     count_at,
     first_count,
@@ -295,9 +300,13 @@ def _is_message(message: Any) -> bool:
         isinstance(message, dict)
         and isinstance(message.get("role"), str)
         and message["role"] in _ROLES
-        and "message" not in message
+        and _FOREIGN_KEYS.isdisjoint(message)
         and _is_content(message.get("content"))
     )
+
+
+_FOREIGN_KEYS = CHAT_MESSAGE_KEYS | {"message", "message_id"}
+"""Keys of messages in other formats."""
 
 
 def _is_request(record: Record) -> bool:

@@ -155,7 +155,17 @@ def _error_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
 def _has_session(record: Record) -> bool:
     """True for a line of the stream."""
     session = record.get("session_id", record.get("sessionId"))
-    return isinstance(session, str) and isinstance(record.get("timestamp"), str | int)
+    is_named = isinstance(session, str) and isinstance(record.get("timestamp"), str | int)
+    return is_named and _NOT_STREAM_KEYS.isdisjoint(record)
+
+
+_NOT_STREAM_KEYS = frozenset(
+    {
+        *("arguments", "call_id", "content", "function", "message", "name", "result", "tool_call", "turnId"),
+        *("output", "parentUuid", "uuid"),
+    }
+)
+"""Keys of lines with the same types in other formats."""
 
 
 def _is_message(record: Record) -> bool:
@@ -208,7 +218,11 @@ TYPES: Mapping[str, WireType] = {
 }
 _UNKNOWN = WireType(lambda record: unknown_record(record))
 _FOREIGN_KEYS = frozenset(
-    ENVELOPE_KEYS | {"apiKeySource", "part", "severity", "tool_use_id", "parent_tool_use_id"}
+    ENVELOPE_KEYS
+    | {
+        *("apiKeySource", "parent_tool_use_id", "part", "permissionMode", "sequence_number", "severity"),
+        "tool_use_id",
+    }
 )
 
 

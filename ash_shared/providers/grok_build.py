@@ -30,7 +30,7 @@ from ash_shared.records.contract import (
     control_record,
     unknown_record,
 )
-from ash_shared.records.fingerprints import body_keys, is_grok_line
+from ash_shared.records.fingerprints import ENVELOPE_KEYS, body_keys, is_grok_line
 from ash_shared.records.json_fields import (
     input_at,
     is_integer,
@@ -198,7 +198,9 @@ def header(record: Record) -> RecordHeader:
 TYPES: Mapping[str, WireType] = {
     "assistant": WireType(_parse_answer, _answer_parts, matches=is_grok_line),
     "backend_tool_call": WireType(
-        _parse_server_call, _answer_parts, matches=lambda record: isinstance(record.get("kind"), dict)
+        _parse_server_call,
+        _answer_parts,
+        matches=lambda record: isinstance(record.get("kind"), dict) and ENVELOPE_KEYS.isdisjoint(record),
     ),
     "reasoning": WireType(_parse_reasoning, _answer_parts, matches=lambda record: False),
     "system": WireType(_parse_system, matches=is_grok_line),

@@ -381,7 +381,7 @@ _WIRE_KEYS = frozenset({"message", "timestamp"})
 _MESSAGE_KEYS = frozenset({"payload", "type"})
 
 
-_OTHERS = frozenset({"display", "event", "message", "role", "schema_version"})
+_OTHERS = frozenset({"display", "event", "message", "role", "schema_version", "segments"})
 """Keys of other formats."""
 
 

@@ -251,7 +251,9 @@ def recognize(record: Record) -> WireType | None:
     return _MESSAGE if is_vibe_message(record) else None
 
 
-_FOREIGN_KEYS = frozenset({"event", "message", "schema_version", "segments", "steps", "table"})
+_FOREIGN_KEYS = frozenset(
+    {"agents", "display", "event", "message", "schema_version", "segments", "steps", "table"}
+)
 """Keys that identify documents of other formats."""
 
 

@@ -290,15 +290,23 @@ def recognize(record: Record) -> WireType | None:
     keys = body_keys(record)
     if "persistence_dir" in record:
         is_state = isinstance(record.get("agent"), dict) and "execution_status" in record
-        return _STATE if is_state and keys <= {"stats"} else None
-    if not keys <= {"error"}:
+        return _STATE if is_state and keys <= {"stats"} and _FOREIGN_KEYS.isdisjoint(record) else None
+    if keys and not (keys == {"error"} and isinstance(record["error"], str)):
         return None
     kind, source = record.get("kind"), record.get("source")
     is_event = isinstance(kind, str) and isinstance(source, str) and source in _SOURCES
     is_named = is_event and (kind in TYPES or kind.endswith("Event"))  # type: ignore[union-attr]
-    return (
-        wire_type(record) if is_named and isinstance(record.get("id"), str) and "role" not in record else None
-    )
+    is_own = is_named and isinstance(record.get("id"), str) and _FOREIGN_KEYS.isdisjoint(record)
+    return wire_type(record) if is_own else None
+
+
+_FOREIGN_KEYS = frozenset(
+    {
+        *("agents", "instructions", "projection_state_version", "role", "schema_version", "segments"),
+        *("steps", "title_source"),
+    }
+)
+"""Keys that identify documents of other formats."""
 
 
 def header(record: Record) -> RecordHeader:

@@ -506,7 +506,7 @@ def recognize(record: Record) -> WireType | None:
     return _find_chunk_type(record) if record.keys().isdisjoint(_FOREIGN_KEYS) else None
 
 
-_FOREIGN_KEYS = ENVELOPE_KEYS | {"customType", "file", "message", "sequence_number", "severity"}
+_FOREIGN_KEYS = ENVELOPE_KEYS | {"customType", "file", "message", "parentId", "sequence_number", "severity"}
 """Keys of records in other formats that share types with the chunks."""
 
 

@@ -237,7 +237,9 @@ def is_opencode_message(record: dict[str, Any]) -> bool:
     return is_typed and isinstance(record.get("time"), dict) and record.keys().isdisjoint(_FOREIGN_KEYS)
 
 
-_FOREIGN_KEYS = CLAUDE_LINE_KEYS | {"message", "parentId", "role", "subtype", "timestamp"}
+_FOREIGN_KEYS = CLAUDE_LINE_KEYS | {
+    *("encrypted_content", "message", "parentId", "role", "subtype", "timestamp"),
+}
 """Keys of other messages with such a type."""
 
 

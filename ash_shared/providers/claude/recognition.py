@@ -224,7 +224,7 @@ def is_block(record: Record) -> bool:
     ):
         return False
     return (
-        record.keys().isdisjoint(("lc", "mediaType", "subtype", "tool_id"))
+        record.keys().isdisjoint(("lc", "mediaType", "parentId", "subtype", "tool_id"))
         and not is_opencode_message(record)
         and _is_own_block(record)
         and parse_block(record)["type"] != "raw"
