@@ -3,7 +3,7 @@
 Functions accept a connection in autocommit mode (`connections.pool.open_pool`); `SessionStore` has them as methods.
 """
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, Self, TypedDict, Unpack
@@ -152,6 +152,13 @@ async def create_session(conn: AsyncConnection, **fields: Unpack[SessionFields])
             await stored.execute(session_rows.SQL.get_session, params)
         if rows := await to_sessions(conn, await stored.fetchall()):
             return Created(rows[0], created is not None)
+
+
+async def find_named(conn: AsyncConnection, source: str, external_ids: Iterable[str]) -> dict[str, UUID]:
+    """Return the ids of the stored sessions among these, by external id."""
+    tenant = tenant_of(conn)
+    names = {session_id_for(source, each, tenant): each for each in external_ids}
+    return {names[id]: id for id in await existing_ids(conn, list(names))}
 
 
 async def update_session(
@@ -422,6 +429,7 @@ class SessionStore(Resource):
     has_reached = read(has_reached)
     get_many = read(get_sessions)
     existing_ids = read(existing_ids)
+    find_named = read(find_named)
     list_sessions = read(list_sessions)
     count_sessions = read(count_sessions)
     list_projects = read(list_projects)

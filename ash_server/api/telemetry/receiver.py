@@ -42,6 +42,8 @@ MAX_ITEMS = 10_000
 """Spans or log records of a request."""
 _MAX_APPENDED = 1000
 """Messages in a transaction."""
+_MAX_WRITERS = 4
+"""Sessions of a request that are written at the same time: some wait for the disk while others are read."""
 
 
 class TelemetryController(Controller):
@@ -88,18 +90,31 @@ async def _receive(
 
 async def _store(request: Request[Any, Any, Any], store: InjectedStore, export: TelemetryExport) -> None:
     """Store the messages of each session. If one fails, a repeated request stores the rest."""
-    key_id = creator_of(request, None).key_id
-    try:
-        for name, messages in export.sessions.items():
-            session, created = await store.sessions.get_or_create(
-                source=SOURCE, external_id=name, key_id=key_id
-            )
-            if created:
-                await record(request, "session.create", session.id)
+    ids = await store.sessions.find_named(SOURCE, export.sessions)
+    sessions = iter(export.sessions.items())
+
+    async def write() -> None:
+        for name, messages in sessions:
+            session_id = ids.get(name) or await _create(request, store, name)
             for start in range(0, len(messages), _MAX_APPENDED):
-                await _append(store, session.id, messages[start : start + _MAX_APPENDED], export)
-    except DiskFull as error:  # exporters repeat a request after 503, but not after 507
-        raise DatabaseUnavailable("The disk of the database is full.") from error
+                await _append(store, session_id, messages[start : start + _MAX_APPENDED], export)
+
+    # If a writer fails, the others finish: a cancelled one may have stored its messages.
+    results = await asyncio.gather(*(write() for _ in range(_MAX_WRITERS)), return_exceptions=True)
+    for error in results:
+        if isinstance(error, DiskFull):  # exporters repeat a request after 503, but not after 507
+            raise DatabaseUnavailable("The disk of the database is full.") from error
+        if error is not None:
+            raise error
+
+
+async def _create(request: Request[Any, Any, Any], store: InjectedStore, name: str) -> UUID:
+    session, created = await store.sessions.get_or_create(
+        source=SOURCE, external_id=name, key_id=creator_of(request, None).key_id
+    )
+    if created:
+        await record(request, "session.create", session.id)
+    return session.id
 
 
 async def _append(

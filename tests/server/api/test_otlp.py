@@ -158,6 +158,21 @@ async def test_spans_without_a_conversation_join_that_of_their_trace(client: Asy
     assert (await session_of(client, f"conversation:{name}"))["messageCount"] == 2
 
 
+async def test_a_request_adds_to_known_sessions_and_creates_others(client: AsyncClient) -> None:
+    names = [uuid7_text() for _ in range(6)]
+
+    for numbers in ((1,), (2, 3)):
+        spans = [
+            span(number, chat(name, [message("user", f"{name} {number}")], "Yes"), f"{place:032x}")
+            for place, name in enumerate(names[: 3 * len(numbers)], 1)
+            for number in numbers
+        ]
+        assert (await send(client, export(*spans))).json() == {}
+
+    sessions = [await session_of(client, f"conversation:{name}") for name in names]
+    assert [each["messageCount"] for each in sessions] == [3, 3, 3, 2, 2, 2]
+
+
 async def test_a_trace_is_a_session_of_its_own(client: AsyncClient) -> None:
     trace = uuid7_text().replace("-", "")
     # A session that was not made by a span, with the name of the trace.

@@ -18,6 +18,7 @@ from ash_server.store.session_rows import find_sessions, get_session
 from ash_server.store.sessions import (
     create_session,
     delete_session,
+    find_named,
     lacks_final_newline,
     session_id_for,
     set_lacks_final_newline,
@@ -41,6 +42,13 @@ def shape(session: Session) -> dict[str, Any]:
 
 def test_names_of_transcripts() -> None:
     assert {path: transcript_name(path) for path in TRANSCRIPT_NAMES} == TRANSCRIPT_NAMES
+
+
+async def test_finds_stored_sessions_of_a_source_by_name(connection: AsyncConnection) -> None:
+    stored = (await create_session(connection, source="otel", external_id="a")).session.id
+    await create_session(connection, source="other", external_id="b")
+
+    assert await find_named(connection, "otel", ["a", "b", "c"]) == {"a": stored}
 
 
 async def test_shows_the_parent_while_it_is_stored(connection: AsyncConnection) -> None:
