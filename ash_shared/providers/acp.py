@@ -75,16 +75,11 @@ def _translate_link(block: Block) -> Block:
 
 def _translate_resource(block: Block) -> Block:
     resource = block["resource"]
-    is_text = isinstance(resource.get("text"), str)
-    data = {"type": "text" if is_text else "base64", "data": resource["text" if is_text else "blob"]}
+    encoding, key = ("text", "text") if isinstance(resource.get("text"), str) else ("base64", "blob")
     mime = text_at(resource, "mimeType")
-    typed = {
-        "type": "file",
-        **mime_fields(mime),
-        "title": resource["uri"],
-        "source": data,
-    }
-    rest = without(resource, "uri", "text" if is_text else "blob", *(() if mime is None else ("mimeType",)))
+    source = {"type": encoding, "data": resource[key]}
+    typed = {"type": "file", **mime_fields(mime), "title": resource["uri"], "source": source}
+    rest = without(resource, "uri", key, *(() if mime is None else ("mimeType",)))
     return with_extra(translated(block, typed, {"resource"}, "resource"), rest)
 
 
@@ -153,13 +148,7 @@ def _parse_message(role: Role) -> Callable[[Record], ParsedRecord]:
         blocks = _parse_content(update["content"])
         if not blocks or _is_empty(blocks):
             return control_record(record, _update_name(record))
-        if (
-            text_at(
-                update,
-                "sessionUpdate",
-            )
-            in _THOUGHTS
-        ):
+        if text_at(update, "sessionUpdate") in _THOUGHTS:
             blocks = [_as_thinking(block) for block in blocks]
         return ParsedRecord("message", role, blocks)
 
@@ -327,10 +316,8 @@ def _call_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     elif is_running:
         steps.append(ChunkEnd(slot))
     results = [part for part in _call_parts(record, parsed) if part.role == "user"]
-    texts: Step = ChunkEnd(
-        kinds=("text", "thinking")
-    )  # also of the main conversation: chunks state no subagent
-    return [texts, *_scoped(update, [*steps, *results])]
+    # Texts of the main conversation end, too: chunks state no subagent.
+    return [ChunkEnd(kinds=("text", "thinking")), *_scoped(update, [*steps, *results])]
 
 
 def _output_steps(record: Record, parsed: ParsedRecord) -> list[Step]:

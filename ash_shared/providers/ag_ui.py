@@ -179,14 +179,24 @@ def _message_blocks(message: Any) -> list[Block]:
 
 def _parse_messages(record: Record, messages: Iterable[Any]) -> ParsedRecord:
     blocks = bounded([block for message in messages for block in _message_blocks(message)])
-    if not blocks:
-        return control_record(record)
-    return ParsedRecord("message", "user", blocks)
+    return ParsedRecord("message", "user", blocks) if blocks else control_record(record)
+
+
+def _own_messages(record: Record) -> list[Any]:
+    return list_or_empty(record["messages"])
+
+
+def _parse_own(record: Record) -> ParsedRecord:
+    return _parse_messages(record, _own_messages(record))
+
+
+def _own_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
+    return _parts_of_messages(_own_messages(record))
 
 
 def _parts_of_messages(messages: Iterable[Any]) -> list[Part]:
     """Return a part for each message; a later snapshot replaces a message by its id."""
-    return [part for message in messages for part in [_message_part(message)] if part.blocks]
+    return [part for part in map(_message_part, messages) if part.blocks]
 
 
 def _message_part(message: Any) -> Part:
@@ -212,7 +222,7 @@ def _steps_of_messages(messages: Iterable[Any]) -> list[Step]:
 
 
 def _snapshot_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
-    return [ChunkEnd(), *_steps_of_messages(list_or_empty(record["messages"]))]
+    return [ChunkEnd(), *_steps_of_messages(_own_messages(record))]
 
 
 # Runs.
@@ -485,12 +495,7 @@ TYPES: Mapping[str, WireType] = {
     "ACTIVITY_DELTA": _control_type("messageId", "patch"),
     "ACTIVITY_SNAPSHOT": _control_type("messageId", "content"),
     "CUSTOM": _control_type("name", "value"),
-    "MESSAGES_SNAPSHOT": WireType(
-        lambda record: _parse_messages(record, list_or_empty(record["messages"])),
-        lambda record, parsed: _parts_of_messages(list_or_empty(record["messages"])),
-        _snapshot_steps,
-        _has({"messages"}),
-    ),
+    "MESSAGES_SNAPSHOT": WireType(_parse_own, _own_parts, _snapshot_steps, _has({"messages"})),
     "RAW": _control_type("event"),
     "REASONING_ENCRYPTED_VALUE": _control_type("entityId", "encryptedValue"),
     "REASONING_END": _control_type("messageId"),
@@ -534,10 +539,10 @@ TYPES: Mapping[str, WireType] = {
 }
 """The events by `type`: how they are parsed, what they add to messages, and to the event log."""
 _INPUT = WireType(
-    lambda record: _parse_messages(record, list_or_empty(record["messages"])),
-    lambda record, parsed: _parts_of_messages(list_or_empty(record["messages"])),
+    _parse_own,
+    _own_parts,
     lambda record, parsed: [
-        *_steps_of_messages(list_or_empty(record["messages"])),
+        *_steps_of_messages(_own_messages(record)),
         Part(role="assistant", original=record),
     ],
 )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ash_shared.model.blocks import Block, text_block
-from ash_shared.model.message import RecordHeader
+from ash_shared.model.message import RecordHeader, Role
 from ash_shared.providers.otel.parts import result_fields
 from ash_shared.providers.otel.reading import (
     INPUT_EVENTS,
@@ -26,7 +26,7 @@ from ash_shared.records.json_fields import (
 )
 
 _WITHHELD = frozenset({"<REDACTED>", "[REDACTED]"})
-_NAMES: Mapping[str, Any] = {**INPUT_EVENTS, **OUTPUT_EVENTS}
+_NAMES: Mapping[str, Role] = {**INPUT_EVENTS, **OUTPUT_EVENTS}
 
 
 def messages_of(log: TelemetrySpan) -> list[SpanMessage]:
@@ -62,10 +62,8 @@ def _answer(attributes: Attributes) -> list[SpanMessage]:
 
 
 def _tool_result(attributes: Attributes) -> list[SpanMessage]:
-    name, id = (
-        first_text(attributes, ("tool_name", "name")),
-        first_text(attributes, ("tool_use_id", "call_id")),
-    )
+    name = first_text(attributes, ("tool_name", "name"))
+    id = first_text(attributes, ("tool_use_id", "call_id"))
     if name is None:
         return []
     key = next((key for key in ("tool_input", "arguments", "tool_parameters") if key in attributes), "")
@@ -147,21 +145,18 @@ def _cost_part(attributes: Attributes, own: RecordHeader, usage: Block | None, c
 
 def _count(attributes: Attributes, name: str) -> int | None:
     """Return a count, which both programs write as a number or as text."""
-    value = attributes.get(name)
-    number = (
-        int(value)
-        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 16
-        else value
-    )
+    number = attributes.get(name)
+    if isinstance(number, str) and number.isascii() and number.isdigit() and len(number) < 16:
+        number = int(number)
     is_count = isinstance(number, int) and not isinstance(number, bool) and 0 <= number < 2**53
     return number if is_count else None
 
 
 def _amount(value: Any) -> float | None:
+    if not isinstance(value, str | int | float) or isinstance(value, bool):
+        return None
     try:
-        amount = (
-            float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else -1.0
-        )
+        amount = float(value)
     except ValueError:
         return None
     return amount if 0 <= amount < 1e15 else None

@@ -81,9 +81,7 @@ _MODEL_NAMES = (
 
 def inputs_of(span: TelemetrySpan) -> list[SpanMessage]:
     """Return the messages that the model received, in order."""
-    attributes = span.attributes
-    instructions = _instructions(attributes)
-    return [*instructions, *_first_with_content(_INPUTS, span)]
+    return [*_instructions(span.attributes), *_first_with_content(_INPUTS, span)]
 
 
 def outputs_of(span: TelemetrySpan) -> list[SpanMessage]:
@@ -104,7 +102,7 @@ def _instructions(attributes: Attributes) -> list[SpanMessage]:
     name = next((name for name in _INSTRUCTION_NAMES if name in attributes), None)
     if name is None:
         return []
-    value = _decoded(attributes[name])
+    value = decode_arguments(attributes[name])
     if isinstance(value, dict):
         value = value.get("parts", [value])
     blocks = [parse_part(part) for part in (value if isinstance(value, list) else [value])]
@@ -114,16 +112,12 @@ def _instructions(attributes: Attributes) -> list[SpanMessage]:
 _INSTRUCTION_NAMES = ("gen_ai.system_instructions", "gen_ai.system.instructions")
 
 
-def _decoded(value: Any) -> Any:
-    return decode_arguments(value)
-
-
 def _listed(span: TelemetrySpan, name: str, default: Role) -> list[SpanMessage]:
     """Return the messages of an attribute with a list of messages, usually as JSON text."""
     value = _attribute(span, name)
     if value is None:
         return []
-    decoded = _decoded(value)
+    decoded = decode_arguments(value)
     if isinstance(decoded, dict):
         decoded = decoded.get("messages", [decoded])
     if isinstance(decoded, str):
@@ -175,11 +169,12 @@ def _result_or_content(message: Block, role: Role) -> list[Block]:
 
 
 def _tool_message(message: Block) -> Block:
-    id = {"tool_use_id": message["tool_call_id"]} if message.get("tool_call_id") else renamed_id(message)
-    return {"type": "tool_result", **id, **result_fields(message.get("content"))}
+    id = message.get("tool_call_id")
+    ids = {"tool_use_id": id} if id else _own_id(message)
+    return {"type": "tool_result", **ids, **result_fields(message.get("content"))}
 
 
-def renamed_id(message: Block) -> Block:
+def _own_id(message: Block) -> Block:
     return {"tool_use_id": message["id"]} if isinstance(message.get("id"), str) else {}
 
 
@@ -271,7 +266,9 @@ OUTPUT_EVENTS: Mapping[str, Role] = {"gen_ai.choice": "assistant"}
 def event_message(name: str, body: Any, names: Mapping[str, Role]) -> SpanMessage:
     """Return the message of an event, with its fields at the top or in `message`."""
     default = names[name]
-    fields = {key: _decoded(value) if key in _JSON_KEYS else value for key, value in dict(body).items()}
+    fields = {
+        key: decode_arguments(value) if key in _JSON_KEYS else value for key, value in dict(body).items()
+    }
     inner = fields.get("message")
     reason = text_at(fields, "finish_reason")
     if isinstance(inner, dict):
@@ -379,7 +376,7 @@ _RESULT_NAMES = (
 
 def _tool_output(value: Any) -> Any:
     """Return the output of a tool; of a message of LangChain, its content."""
-    decoded = _decoded(value) if isinstance(value, str) and value.startswith("{") else None
+    decoded = decode_arguments(value) if isinstance(value, str) and value.startswith("{") else None
     message = value_at(decoded, "data") if text_at(decoded, "type") == "tool" else None
     content = message.get("content") if isinstance(message, dict) else None
     return value if content is None else content
@@ -387,7 +384,7 @@ def _tool_output(value: Any) -> Any:
 
 def _id_in_output(attributes: Attributes) -> str | None:
     """Return the call that LangChain states in the message of its result."""
-    decoded = _decoded(attributes.get("output.value"))
+    decoded = decode_arguments(attributes.get("output.value"))
     return text_at(decoded, "tool_call_id") or text_at(decoded, "data", "tool_call_id")
 
 
@@ -411,7 +408,7 @@ def response_id_of(span: TelemetrySpan) -> str | None:
 
 
 def stop_reason_of(span: TelemetrySpan, output: SpanMessage | None) -> str | None:
-    reasons = _decoded(span.attributes.get("gen_ai.response.finish_reasons"))
+    reasons = decode_arguments(span.attributes.get("gen_ai.response.finish_reasons"))
     first = (
         next((each for each in reasons if isinstance(each, str)), None) if isinstance(reasons, list) else None
     )
