@@ -5,13 +5,13 @@ results, are one item. A test compares the two.
 """
 
 from collections.abc import Mapping
-from hashlib import blake2b
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from ash_shared.model.base import AshModel
 from ash_shared.model.event_types import CATALOGUE, CHUNKS, PROMPTS
+from ash_shared.records.digests import evict_oldest, short_digest
 
 T = TypeVar("T")
 
@@ -129,7 +129,7 @@ class ItemFold:
             self._state.raw += 1
         cited = self._state.cited
         if cited and kind not in CHUNKS and kind != "assistant_done":
-            cited.pop(_digest(payload.get("parentToolCallId")), None)
+            cited.pop(short_digest(payload.get("parentToolCallId")), None)
 
     def _reset(self, event: Mapping[str, Any], payload: Mapping[str, Any]) -> None:
         self._state = ItemState()
@@ -165,11 +165,11 @@ class ItemFold:
         state, flow = self._state, _flow(event, payload)
         if state.texts:
             state.texts.pop(_stream(event, payload), None)
-        parent, before = _digest(payload.get("parentToolCallId")), None
+        parent, before = short_digest(payload.get("parentToolCallId")), None
         if state.cited:
             before = state.cited.pop(parent, None)
         is_cited, response = bool(payload.get("citations")), event.get("responseId")
-        name = "" if response is None else _digest(response)
+        name = "" if response is None else short_digest(response)
         if response is not None:
             _keep(state.cited, parent, _Cited(name, flow, is_cited))
         is_part = before is not None and (before.is_cited or is_cited)
@@ -183,8 +183,8 @@ class ItemFold:
 
     def _add_chunk_of_text(self, event: Mapping[str, Any], payload: Mapping[str, Any]) -> None:
         state, flow = self._state, _flow(event, payload)
-        before = state.cited.get(_digest(payload.get("parentToolCallId"))) if state.cited else None
-        if before == _Cited(_digest(event.get("responseId")), flow, is_cited=True):
+        before = state.cited.get(short_digest(payload.get("parentToolCallId"))) if state.cited else None
+        if before == _Cited(short_digest(event.get("responseId")), flow, is_cited=True):
             return
         state.texts.setdefault(_stream(event, payload), flow)
         if len(state.texts) > _MAX_OPEN:
@@ -192,7 +192,7 @@ class ItemFold:
             state.runs[flow] = _with_text(state.runs.pop(flow, None))
 
     def _add_to_call(self, event: Mapping[str, Any], payload: Mapping[str, Any]) -> None:
-        state, kind, id = self._state, event["type"], _digest(payload.get("toolCallId"))
+        state, kind, id = self._state, event["type"], short_digest(payload.get("toolCallId"))
         call = state.calls.pop(id, None) or state.ended_calls.pop(id, None)
         starts = kind in ("tool_call", "tool_input_chunk")
         if call is None or (starts and (call.has_call or call.has_result)):
@@ -207,7 +207,7 @@ class ItemFold:
             _keep(state.calls, id, call, MAX_CALLS)
 
     def _add_agent_message(self, event: Mapping[str, Any], payload: Mapping[str, Any]) -> None:
-        messages, id = self._state.messages, _digest(payload.get("messageId"))
+        messages, id = self._state.messages, short_digest(payload.get("messageId"))
         self._state.tools += id not in messages
         messages.pop(id, None)
         _keep(messages, id, None, MAX_CALLS)
@@ -242,8 +242,7 @@ def superseded_ids(event: Mapping[str, Any]) -> list[str]:
 def _keep(kept: dict[str, T], name: str, value: T, most: int = _MAX_OPEN) -> None:
     """Add a value, and remove the oldest one if there are too many."""
     kept[name] = value
-    if len(kept) > most:
-        del kept[next(iter(kept))]
+    evict_oldest(kept, most)
 
 
 def _with_text(run: _Run | None) -> _Run:
@@ -252,16 +251,14 @@ def _with_text(run: _Run | None) -> _Run:
 
 def _flow(event: Mapping[str, Any], payload: Mapping[str, Any]) -> str:
     """Return the key of the conversation of an event: a turn, or a subagent in it."""
-    return _digest((event.get("turnId"), payload.get("parentToolCallId"), bool(payload.get("sidechain"))))
+    return short_digest(
+        (event.get("turnId"), payload.get("parentToolCallId"), bool(payload.get("sidechain")))
+    )
 
 
 def _stream(event: Mapping[str, Any], payload: Mapping[str, Any]) -> str:
     """Return the key of the streamed text that a chunk or a complete event belongs to."""
-    return _digest((event.get("turnId"), event.get("responseId"), payload.get("parentToolCallId")))
-
-
-def _digest(value: object) -> str:
-    return blake2b(repr(value).encode("utf-8", "replace"), digest_size=6).hexdigest()
+    return short_digest((event.get("turnId"), event.get("responseId"), payload.get("parentToolCallId")))
 
 
 def _is_shell_output(text: Any) -> bool:

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from hashlib import blake2b
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -14,6 +13,7 @@ from ash_shared.model.times import datetime_of
 from ash_shared.parsing.describe import prompt_name
 from ash_shared.projections._retractions import WireEvent, is_main, is_prompt
 from ash_shared.projections.spending import COPY_MARKS, Counts, Spending, add_counts
+from ash_shared.records.digests import evict_oldest, short_digest
 from ash_shared.records.system_text import typed_text, visible_text
 
 T = TypeVar("T")
@@ -109,7 +109,7 @@ class SummaryFold:
         spent = Spending(state.usage, state.cost, state.usage_by_agent)
         if open_turn is None:
             return spent
-        turn = _digest(open_turn.id)
+        turn = short_digest(open_turn.id)
         if state.ended.get(turn) or (state.copied and turn not in state.own_turns):
             return spent
         return _with_end(spent, open_turn.spent)
@@ -156,7 +156,7 @@ class SummaryFold:
         kind = event["type"]
         parent = event["payload"].get("parentToolCallId")
         if parent is not None:
-            self.state.subagents += self._is_new(self.state.last_parents, _digest(parent))
+            self.state.subagents += self._is_new(self.state.last_parents, short_digest(parent))
         if kind == "tool_call":
             self._add_call(event)
         elif kind == "tool_result":
@@ -175,7 +175,7 @@ class SummaryFold:
         state.first_at = time if state.first_at is None else min(state.first_at, time)
         state.last_at = time if state.last_at is None else max(state.last_at, time)
         turn = event.get("turnId")
-        name = "" if turn is None else _digest(turn)
+        name = "" if turn is None else short_digest(turn)
         if kind == "turn_start" or (name and name not in state.turns_of_log):
             state.opened = [name]
         if kind in ("turn_end", "interrupt") and (not name or name in state.opened):
@@ -209,7 +209,7 @@ class SummaryFold:
         elif kind != "assistant_done":
             return
         elif not _is_blank(event):
-            answer = _digest(event.get("responseId") or event["id"])
+            answer = short_digest(event.get("responseId") or event["id"])
             state.answers += self._is_new(state.last_answers, answer)
         if text := _text(event):
             state.last_text, state.last_role = text, "user" if is_prompt(event) else "assistant"
@@ -221,7 +221,7 @@ class SummaryFold:
         state, kind, turn = self.state, event["type"], event.get("turnId")
         state.has_marks = state.has_marks or turn is not None or kind == "turn_start"
         if turn is not None:
-            begins = self._is_new(state.main_turns, _digest(turn))
+            begins = self._is_new(state.main_turns, short_digest(turn))
         else:
             begins = kind == "turn_start" or (not state.has_marks and is_prompt(event))
         if begins:
@@ -234,8 +234,9 @@ class SummaryFold:
         state, payload = self.state, event["payload"]
         if payload.get("partial"):
             return
-        id, name, turn = _digest(payload["toolCallId"]), payload["toolName"][:_MAX_NAME], event.get("turnId")
-        self._keep(state.calls, id, _Call("" if turn is None else _digest(turn), name))
+        id, name = short_digest(payload["toolCallId"]), payload["toolName"][:_MAX_NAME]
+        turn = event.get("turnId")
+        self._keep(state.calls, id, _Call("" if turn is None else short_digest(turn), name))
         state.ended_calls.pop(id, None)
         if name.strip():
             _count(state.tools, name)
@@ -244,7 +245,7 @@ class SummaryFold:
 
     def _add_result(self, event: WireEvent) -> None:
         state, payload = self.state, event["payload"]
-        id = _digest(payload["toolCallId"])
+        id = short_digest(payload["toolCallId"])
         call = state.calls.pop(id, None)
         name = state.ended_calls.get(id) if call is None else call.tool
         if name is not None:
@@ -264,9 +265,9 @@ class SummaryFold:
         state.callbacks += kind == "agent_callback"
         if kind == "agent_message":
             agents = sorted(_agent_names(payload, "targetAgentId", "targetSessionId"))
-            self._keep(state.awaited, _digest(payload["messageId"]), agents)
-        elif kind == "agent_callback" and _digest(payload["messageId"]) in state.awaited:
-            del state.awaited[_digest(payload["messageId"])]
+            self._keep(state.awaited, short_digest(payload["messageId"]), agents)
+        elif kind == "agent_callback" and short_digest(payload["messageId"]) in state.awaited:
+            del state.awaited[short_digest(payload["messageId"])]
         elif kind == "agent_callback":
             names = _agent_names(payload, "fromAgentId", "fromSessionId")
             state.awaited = {
@@ -283,13 +284,13 @@ class SummaryFold:
 
     def _keep_recent(self, recent: dict[str, T], name: str, value: T) -> None:
         recent[name] = value
-        if self._most is not None and len(recent) > _MAX_RECENT:
-            del recent[next(iter(recent))]
+        if self._most is not None:
+            evict_oldest(recent, _MAX_RECENT)
 
     def _keep(self, kept: dict[str, T], name: str, value: T) -> None:
         kept[name] = value
-        if self._most is not None and len(kept) > self._most:
-            del kept[next(iter(kept))]
+        if self._most is not None:
+            evict_oldest(kept, self._most)
 
 
 def _with_end(spent: Spending, end: Mapping[str, Any]) -> Spending:
@@ -340,7 +341,7 @@ def _ranked(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def _agent_names(payload: Mapping[str, Any], *keys: str) -> set[str]:
-    return {_digest(payload[key]) for key in keys if payload.get(key)}
+    return {short_digest(payload[key]) for key in keys if payload.get(key)}
 
 
 def _partners(event: WireEvent) -> Iterator[str]:
@@ -357,7 +358,3 @@ _PARTNERS = {
     "agent_message": (("targetAgentId", "targetSessionId"),),
     "agent_switch": (("fromAgentId",), ("toAgentId",)),
 }
-
-
-def _digest(value: object) -> str:
-    return blake2b(repr(value).encode("utf-8", "replace"), digest_size=6).hexdigest()

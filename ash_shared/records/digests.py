@@ -20,6 +20,11 @@ def bytes_digest(text: bytes) -> str:
     return blake2b(text, digest_size=8).hexdigest()
 
 
+def short_digest(value: object) -> str:
+    """Return a digest of any value, for state that each append writes."""
+    return blake2b(repr(value).encode("utf-8", "replace"), digest_size=6).hexdigest()
+
+
 def evict_oldest(entries: dict[str, Any], maximum: int) -> None:
     """Remove the oldest entry of more than `maximum`."""
     if len(entries) > maximum:

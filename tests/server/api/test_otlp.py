@@ -147,7 +147,7 @@ async def test_other_spans_are_rejected_and_not_stored(client: AsyncClient) -> N
     assert (await session_of(client, f"conversation:{name}"))["messageCount"] == 1
 
 
-async def test_spans_without_a_conversation_join_that_of_their_trace(client: AsyncClient) -> None:
+async def test_spans_without_a_conversation_join_the_conversation_of_their_trace(client: AsyncClient) -> None:
     name, trace = uuid7_text(), uuid7_text().replace("-", "")
     tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "look"}
 
