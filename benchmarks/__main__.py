@@ -23,6 +23,7 @@ from benchmarks import (
     report,
     session_lists,
     storing,
+    telemetry,
     usage,
     viewer,
 )
@@ -92,6 +93,11 @@ def _session_lists(_samples: Samples, url: str, smoke: bool) -> Results:
     return asyncio.run(session_lists.measure(url, size)), []
 
 
+def _telemetry(_samples: Samples, url: str, smoke: bool) -> Results:
+    size = telemetry.SMOKE if smoke else telemetry.FULL
+    return asyncio.run(telemetry.measure(url, size)), []
+
+
 def _adapters(_samples: Samples, url: str, smoke: bool) -> Results:
     return asyncio.run(adapters.measure(url, adapters.SMOKE if smoke else adapters.FULL)), []
 
@@ -110,6 +116,7 @@ _BENCHES = (
     Bench(frozenset({"P15"}), _redacting),
     Bench(frozenset({"P16"}), _usage),
     Bench(frozenset({"P17"}), _session_lists),
+    Bench(frozenset({"P18"}), _telemetry),
     # Last: from its first key on, a database serves no requests without one.
     Bench(frozenset({"P13"}), _keys),
 )

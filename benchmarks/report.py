@@ -17,7 +17,7 @@ Every figure is a ratio of two cases measured in the same run. Each round runs e
 one warm-up round. The garbage collector runs before each case and stays enabled. P1 to P5 and P10 compare the best
 rounds, because noise only slows down CPU-bound work; P6 to P8, P12 and P14 wait for a disk or a server and use the
 median ratio of the rounds. Ratios are speeds (2x is twice as fast), except for P7, P8 and P10, where they are times or
-sizes (2x is twice as much). P9, P11 and P15 to P17 have absolute goals; elsewhere absolute times are left out, because
+sizes (2x is twice as much). P9, P11 and P15 to P18 have absolute goals; elsewhere absolute times are left out, because
 they describe the machine more than Ash.
 
 - P1 to P3: the same bytes, one message at a time, compared with `orjson.loads`, which builds all values without types.
@@ -51,7 +51,9 @@ they describe the machine more than Ash.
 - P16: in a store with answers of a year, 500 per session, as a tenant; the database only. Appends are single messages,
   with their events. Medians of the rounds.
 - P17: pages of 100 of a tenant with sessions of two years in 50 projects; the database only, with the prices loaded.
-  The filters are a source, a model, a tool, and errors. Medians of the rounds."""
+  The filters are a source, a model, a tool, and errors. Medians of the rounds.
+- P18: requests in protobuf, each of new conversations. A span has up to 8 messages of 150 characters. Medians of the
+  rounds."""
 
 
 def render(rows: Sequence[Row], tables: Iterable[Details], about: str) -> str:

@@ -8,7 +8,7 @@ class Row(NamedTuple):
     """A measured value and its goal."""
 
     goal: str
-    """P1 to P17."""
+    """P1 to P18."""
     what: str
     ratio: float | None
     """The measured value in `unit`; None if it could not be measured (see the note)."""

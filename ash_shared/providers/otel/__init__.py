@@ -160,8 +160,12 @@ class _Reader:
         name = next((each.span.name for each in self._spans), None)
         return ParsedRecord("record", "system", [raw_block("control", record, name)], is_checked=True)
 
-    def parts(self, record: Record, parsed: ParsedRecord) -> list[Part]:
+    @cached_property
+    def _parts(self) -> list[Part]:
         return [part for span in self._spans for part in span.parts()]
+
+    def parts(self, record: Record, parsed: ParsedRecord) -> list[Part]:
+        return [*self._parts]
 
 
 def recognize(record: Record) -> WireType | None:
