@@ -272,14 +272,14 @@ async def _delete_tree(
 async def _report(
     store: Store, plan: _Plan, deleted: Iterable[UUID], *, is_dry_run: bool, total: int | None = None
 ) -> RetentionRun:
-    gone = list(deleted)
-    due_at = [at for id, at in plan.scheduled.items() if id in plan.expired and id not in set(gone)]
-    if plan.new:
+    gone, new = set(deleted), set(plan.new)
+    due_at = [at for id, at in plan.scheduled.items() if id in plan.expired and id not in gone]
+    if new:
         due_at.append(plan.now + GRACE)
-    listed = [id for id in plan.expired if id in {*gone, *plan.new}]
+    listed = [id for id in plan.expired if id in gone or id in new]
     return RetentionRun(
         isDryRun=is_dry_run,
-        scheduled=len(plan.new),
+        scheduled=len(new),
         unscheduled=len(plan.unscheduled),
         deleted=len(gone),
         total=await store.sessions.count_all() if total is None else total,
