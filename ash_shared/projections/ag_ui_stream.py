@@ -7,7 +7,7 @@ the protocol does not have are `CUSTOM`, with their type as the name.
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -128,13 +128,8 @@ class AgUiEvents:
         if call is not None and call not in self._subagents:
             self._subagents[call] = None
             name = self._pending.get(call) or "subagent"
-            begin = {
-                "type": "SUBAGENT_STARTED",
-                "subagentRunId": call,
-                "name": name,
-                "parentToolCallId": call,
-            }
-            yield _dated(event, begin)
+            run = {"subagentRunId": call, "name": name, "parentToolCallId": call}
+            yield _dated(event, {"type": "SUBAGENT_STARTED", **run})
         handler = _HANDLERS.get(event["type"], AgUiEvents._add_other)
         if event["payload"].get("sidechain") is True:
             handler = AgUiEvents._add_other  # its subagent is not known
@@ -158,7 +153,7 @@ class AgUiEvents:
         payload = event["payload"]
         if "parentToolCallId" not in payload:
             failure = run_error(str(payload.get("message")), str(payload.get("code")))
-            self._failure = failure if self._failure is None else self._failure
+            self._failure = self._failure or failure
         yield _custom(event)
 
     def _add_other(self, event: WireEvent) -> Iterator[UiChunk]:
@@ -182,7 +177,7 @@ class AgUiEvents:
             text.add(added)
             yield {"type": f"{kind}_CONTENT", "messageId": text.id, "delta": added}
 
-    def _enter_text(self, kind: str, event: WireEvent) -> Any:
+    def _enter_text(self, kind: str, event: WireEvent) -> Generator[UiChunk, None, _Text]:
         key = _text_key(kind, event)
         text = self._texts.get(key)
         if text is None:
