@@ -73,6 +73,8 @@ class _Plan(NamedTuple):
     """The tree of each session that the policy deletes, oldest change first."""
     scheduled: Mapping[UUID, datetime]
     """When each scheduled session may be deleted."""
+    changed: Sequence[UUID]
+    """Scheduled sessions that were changed since, and have no recent change again."""
     now: datetime
 
     @property
@@ -81,7 +83,7 @@ class _Plan(NamedTuple):
 
     @property
     def unscheduled(self) -> list[UUID]:
-        return [id for id in self.scheduled if id not in self.expired]
+        return [*self.changed, *(id for id in self.scheduled if id not in self.expired)]
 
     def due_trees(self) -> list[SessionTree]:
         """Return the trees in which every session is due."""
@@ -150,7 +152,7 @@ async def run_retention(
         total = await store.sessions.count_all()
         key_id = key.id if key else None
         deleted = await _apply(store, policy, plan, key_id=key_id, max_deleted=max_deleted)
-        await store.retention.save_run(store.tenant, at)
+        await store.retention.save_run(store.tenant, policy.set_at, at)
         await store.retention.record_run(store.tenant, key_id=key_id)
         return await _report(store, plan, deleted, is_dry_run=False, total=total)
     finally:
@@ -179,9 +181,9 @@ async def check_retention(
         only_reports = checked_at is None or (was_paused and now - checked_at > _MAX_JUMP)
         if held is None and not only_reports:
             await _apply(store, policy, plan, is_gentle=True)
-            await store.retention.save_run(store.tenant, now)
+            await store.retention.save_run(store.tenant, policy.set_at, now)
         else:
-            await store.retention.save_run(store.tenant, now, waiting=len(plan.new), held=held)
+            await store.retention.save_run(store.tenant, policy.set_at, now, waiting=len(plan.new), held=held)
         return held
     finally:
         await store.retention.end_lease(store.tenant)
@@ -198,17 +200,22 @@ async def _plan(store: Store, policy: StoredPolicy, now: datetime) -> _Plan:
     before = now - parse_age(policy.age)
     shared = await store.retention.list_shared(store.tenant)
     expired: dict[UUID, SessionTree] = {}
+    updated: dict[UUID, datetime] = {}
     after = None
     while True:
         page = await store.sessions.list_unchanged(before, after)
         ids = [id for id in page.ids if id not in expired]
         for tree in await _expired_trees(store, policy, ids, before, shared):
             expired |= {each.id: tree for each in tree}
+            updated |= {each.id: each.updated_at for each in tree}
         after = page.last
         if after is None:
             break
     scheduled = await store.retention.list_scheduled(store.tenant)
-    return _Plan(expired, scheduled, now)
+    changed = [id for id in expired if id in scheduled and updated[id] > scheduled[id] - GRACE]
+    for id in changed:
+        del scheduled[id]
+    return _Plan(expired, scheduled, changed, now)
 
 
 async def _expired_trees(
@@ -235,7 +242,8 @@ async def _apply(
 ) -> list[UUID]:
     """Schedule and delete sessions, and return the deleted ones.
 
-    `max_deleted` ends with the tree that reaches it; `is_gentle` waits as long as each deletion took.
+    `max_deleted` ends with the tree that reaches it; `is_gentle` waits as long as each deletion took. A policy that is
+    set meanwhile ends the deletions.
     """
     if plan.unscheduled:
         await store.retention.unschedule(store.tenant, plan.unscheduled)
@@ -247,6 +255,9 @@ async def _apply(
             break
         started = time.monotonic()
         await store.retention.extend_lease(store.tenant, is_own=True)
+        current = await store.retention.get_policy(store.tenant)
+        if current is None or current.set_at != policy.set_at:
+            break
         deleted += [each async for each in _delete_tree(store, policy, tree, plan.now, key_id)]
         if is_gentle:
             await asyncio.sleep(time.monotonic() - started)
@@ -263,6 +274,8 @@ async def _delete_tree(
     for tree in await _expired_trees(store, policy, list(ids), before, shared):
         members = [each.id for each in tree]
         for session in tree if ids.issuperset(members) else ():
+            if ids & await store.retention.list_shared(store.tenant):
+                break
             if not await store.sessions.delete_unchanged(session.id, session.updated_at, members):
                 break
             await store.retention.record_expired(store.tenant, session.id, key_id=key_id)

@@ -58,6 +58,7 @@ class RetentionRunner(BackgroundTask):
     async def run_all(self, now: datetime, seconds: float) -> None:
         """Run the policies of all tenants at a time of the database, and of the machine in seconds."""
         has_jumped = self._clock.has_jumped(now, seconds)
+        failure: AshError | psycopg.Error | None = None
         for tenant in await self._store.retention.list_tenants():
             try:
                 held = await check_retention(
@@ -65,10 +66,15 @@ class RetentionRunner(BackgroundTask):
                 )
             except (RetentionBusy, NoRetention):  # another server, or deleted meanwhile
                 continue
+            except (AshError, psycopg.Error) as error:
+                failure = failure or error  # the other tenants have policies, too
+                continue
             if held:
                 _log.warning(
                     "the retention of tenant %s waits for `ash retention run`: %s", tenant.name, held
                 )
+        if failure is not None:
+            raise failure
         self._is_first = False
 
 

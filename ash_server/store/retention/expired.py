@@ -3,6 +3,7 @@
 A tree is a session with those that it started, at any depth, and the sessions of prompts that its transcripts replace.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -84,16 +85,13 @@ def _trees_of(sessions: Mapping[UUID, RelatedSession]) -> list[SessionTree]:
 def _lowest_first(tree: Sequence[RelatedSession]) -> list[RelatedSession]:
     """Return the sessions, each before those above it; the order within a circle is arbitrary."""
     by_id = {each.id: each for each in tree}
-
-    def count_above(session: RelatedSession) -> int:
-        above, pending = set[UUID](), [session]
-        while pending:
-            new = (pending.pop().above & by_id.keys()) - above
-            above |= new
-            pending.extend(by_id[id] for id in new)
-        return len(above)
-
-    return sorted(tree, key=count_above, reverse=True)
+    below = Counter(id for each in tree for id in each.above)
+    ordered = [each for each in tree if not below[each.id]]
+    for each in ordered:  # grows
+        below.subtract(each.above)
+        ordered += [by_id[id] for id in each.above if id in by_id and not below[id]]
+    placed = {each.id for each in ordered}
+    return [*ordered, *(each for each in tree if each.id not in placed)]
 
 
 async def list_labelled(conn: AsyncConnection, ids: Sequence[UUID], *, with_tagged: bool) -> set[UUID]:

@@ -93,9 +93,17 @@ async def end_lease(conn: AsyncConnection, tenant: Tenant) -> None:
 
 
 async def save_run(
-    conn: AsyncConnection, tenant: Tenant, now: datetime, *, waiting: int = 0, held: HeldReason | None = None
+    conn: AsyncConnection,
+    tenant: Tenant,
+    set_at: datetime,
+    now: datetime,
+    *,
+    waiting: int = 0,
+    held: HeldReason | None = None,
 ) -> None:
-    await conn.execute(SQL.save_run, {"tenant": tenant.number, "now": now, "waiting": waiting, "held": held})
+    """Save the result of a run, unless another policy was set after `set_at`: its first run only reports."""
+    params = {"tenant": tenant.number, "set_at": set_at, "now": now, "waiting": waiting, "held": held}
+    await conn.execute(SQL.save_run, params)
 
 
 async def list_scheduled(conn: AsyncConnection, tenant: Tenant) -> dict[UUID, datetime]:

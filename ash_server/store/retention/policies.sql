@@ -34,7 +34,8 @@ UPDATE retention_policies SET leased_until = NULL WHERE tenant = %s
 
 -- name: save_run
 -- The result of a run.
-UPDATE retention_policies SET checked_at = %(now)s, waiting = %(waiting)s, held = %(held)s WHERE tenant = %(tenant)s
+UPDATE retention_policies SET checked_at = %(now)s, waiting = %(waiting)s, held = %(held)s
+WHERE tenant = %(tenant)s AND set_at = %(set_at)s
 
 -- name: list_scheduled
 -- The scheduled sessions of a tenant.

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from ash_server.errors import InvalidRetention, SessionNotFound
+from ash_server.ids import uuid7
 from ash_server.keys.shares import ShareOptions, share_session
 from ash_server.retention.ages import parse_age
 from ash_server.retention.policy import (
@@ -27,6 +28,7 @@ from ash_server.store import Store
 from ash_server.store.connections.pool import direct_url
 from ash_server.store.connections.tenants import get_or_create_tenant
 from ash_server.store.retention import policies
+from ash_server.store.retention.expired import RelatedSession, _lowest_first
 from ash_server.store.retention.policies import RetentionBusy
 from tests.server.api.conftest import SECRET, create_key
 
@@ -142,6 +144,59 @@ async def test_scheduled_session_stays_if_it_is_used(
     assert (last.unscheduled, last.deleted) == (1, 0)
     assert (await get_retention(store)).scheduled == 0
     assert await names(store) == {"used"}
+
+
+async def test_a_change_begins_the_time_again_also_without_a_run_in_between(
+    store: Store, database_url: str
+) -> None:
+    used, parent = await create(store, "used"), await create(store, "parent")
+    child = await create(store, "child", parent_id=parent)
+    await set_retention(store, NewRetention("7d"))
+    await run_retention(store, now=LATER)
+    for session in (used, child):
+        await _set_changed(database_url, session, LATER + 10 * DAY)
+
+    late = await run_retention(store, now=DUE)
+    assert (late.unscheduled, late.scheduled, late.deleted) == (2, 2, 0)
+    assert (await run_retention(store, now=DUE + GRACE)).deleted == 3
+
+
+async def test_a_policy_that_is_set_during_a_run_ends_its_deletions(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await create(store, "one")
+    await create(store, "two")
+    await set_retention(store, NewRetention("1y"))
+    await run_retention(store, now=LATER)
+    delete = store.sessions.delete_unchanged
+
+    async def set_first(*args: Any) -> bool:
+        await set_retention(store, NewRetention("50y"))
+        return await delete(*args)
+
+    monkeypatch.setattr(store.sessions, "delete_unchanged", set_first)
+    assert (await run_retention(store, now=DUE)).deleted == 1
+    shown = await get_retention(store)
+    assert (shown.age, shown.checked_at) == ("50y", None)
+
+
+async def test_a_link_to_a_tree_that_is_being_deleted_keeps_the_rest(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent = await create(store, "parent")
+    await create(store, "child", parent_id=parent)
+    await set_retention(store, NewRetention("2y"))
+    await run_retention(store, now=LATER)
+    delete = store.sessions.delete_unchanged
+
+    async def delete_and_share(*args: Any) -> bool:
+        is_deleted = await delete(*args)
+        await add_share(store, parent)
+        return is_deleted
+
+    monkeypatch.setattr(store.sessions, "delete_unchanged", delete_and_share)
+    assert (await run_retention(store, now=DUE)).deleted == 1
+    assert await names(store) == {"parent"}
 
 
 async def _set_changed(database_url: str, session: UUID, at: datetime) -> None:
@@ -382,3 +437,26 @@ def test_ages(text: str, days: int) -> None:
 def test_refused_ages(text: str, message: str) -> None:
     with pytest.raises(InvalidRetention, match=message):
         parse_age(text)
+
+
+async def test_an_error_of_a_tenant_does_not_keep_the_others_from_their_runs(
+    store: Store, database_url: str
+) -> None:
+    async with await psycopg.AsyncConnection.connect(direct_url(database_url)) as conn:
+        other = await get_or_create_tenant(conn, "later")
+    for tenant in (store, store.for_tenant(other)):
+        await set_retention(tenant, NewRetention("2y"))
+    async with await psycopg.AsyncConnection.connect(direct_url(database_url)) as conn:
+        await conn.execute("UPDATE retention_policies SET age = 'x' WHERE tenant = %s", [store.tenant.number])
+
+    with pytest.raises(InvalidRetention):
+        await RetentionRunner(store).run_all(LATER, 0)
+
+    assert (await get_retention(store.for_tenant(other))).checked_at == LATER
+
+
+def test_a_long_chain_of_sessions_is_deleted_from_its_end() -> None:
+    ids = [uuid7() for _ in range(5_000)]
+    chain = [RelatedSession(id, above, None, LATER) for id, above in zip(ids, [None, *ids[:-1]], strict=True)]
+
+    assert [each.id for each in _lowest_first(chain)] == ids[::-1]
