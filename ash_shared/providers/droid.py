@@ -162,7 +162,7 @@ def _has_session(record: Record) -> bool:
 _NOT_STREAM_KEYS = frozenset(
     {
         *("arguments", "call_id", "content", "function", "message", "name", "result", "tool_call", "turnId"),
-        *("output", "parentUuid", "uuid"),
+        *("output", "parentUuid", "tool_id", "uuid"),
     }
 )
 """Keys of lines with the same types in other formats."""

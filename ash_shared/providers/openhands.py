@@ -32,7 +32,7 @@ from ash_shared.records.contract import (
     unknown_record,
 )
 from ash_shared.records.documents import DocumentItem, document_type
-from ash_shared.records.fingerprints import body_keys
+from ash_shared.records.fingerprints import DOCUMENT_KEYS, body_keys
 from ash_shared.records.json_fields import (
     count_at,
     input_at,
@@ -300,13 +300,8 @@ def recognize(record: Record) -> WireType | None:
     return wire_type(record) if is_own else None
 
 
-_FOREIGN_KEYS = frozenset(
-    {
-        *("agents", "instructions", "projection_state_version", "role", "schema_version", "segments"),
-        *("steps", "title_source"),
-    }
-)
-"""Keys that identify documents of other formats."""
+_FOREIGN_KEYS = DOCUMENT_KEYS | {"role"}
+"""Keys of records in other formats."""
 
 
 def header(record: Record) -> RecordHeader:

@@ -512,9 +512,13 @@ def recognize(record: Record) -> WireType | None:
     name = record.get("type")
     if isinstance(name, str):
         row = TYPES.get(name)
-        return row if row and row.matches(record) and record.keys().isdisjoint(ENVELOPE_KEYS) else None
+        return row if row and row.matches(record) and _FOREIGN_KEYS.isdisjoint(record) else None
     is_own = "stopReason" in record and body_keys(record) == {"api"} and _is_message(record)
     return wire_type(record) if is_own else None
+
+
+_FOREIGN_KEYS = ENVELOPE_KEYS | {"encrypted_content"}
+"""Keys of records in other formats; a compaction of the Responses API is encrypted."""
 
 
 PROVIDER = Provider(

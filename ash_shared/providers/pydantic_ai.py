@@ -1,9 +1,10 @@
-"""Messages of Pydantic AI, and the entries and records of its conversation stores.
+"""Messages of Pydantic AI, the events of its runs, and the entries and records of its conversation stores.
 
 Source: `pydantic-ai-slim` 2.68. A message is a `ModelRequest` or a `ModelResponse` as `ModelMessagesTypeAdapter` writes
 it: `{"kind": "request", "parts": [{"part_kind": "user-prompt", …}], …}`. A stored conversation has an entry for each
 message, `{"id": …, "parent_id": …, "message": …, "kind": "message"}`, and `ConversationRecord`s with its last entry.
-An entry that Ash has copied from another conversation states that one in `copied_from`.
+An entry that Ash has copied from another conversation states that one in `copied_from`. The events of
+`run_stream_events` have an `event_kind`; they contain each part in pieces and complete, and at the end all messages.
 """
 
 import json
@@ -30,11 +31,12 @@ from ash_shared.records.contract import (
     Provider,
     Record,
     WireType,
+    chunk_record,
     control_record,
     speaker_of_role,
     unknown_record,
 )
-from ash_shared.records.fingerprints import body_keys
+from ash_shared.records.fingerprints import DOCUMENT_KEYS, body_keys
 from ash_shared.records.json_fields import (
     cost_at,
     count_at,
@@ -51,7 +53,16 @@ from ash_shared.records.json_fields import (
     url_source,
     value_at,
 )
-from ash_shared.records.steps import ChunkEnd, Origin, ResponseEnd, ResponseStart, Step, TurnEnd, TurnState
+from ash_shared.records.steps import (
+    Chunk,
+    ChunkEnd,
+    Origin,
+    ResponseEnd,
+    ResponseStart,
+    Step,
+    TurnEnd,
+    TurnState,
+)
 
 
 def _translated(part: Block, typed: Block, *consumed: str) -> Block:
@@ -454,6 +465,116 @@ def _response_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
     return [ResponseStart(None), *_response_parts(record, parsed), ChunkEnd(), end, TurnEnd(mode="if_over")]
 
 
+# Events of a run.
+
+
+def _begin_part(record: Record, parsed: ParsedRecord) -> list[Step]:
+    part, slot = record["part"], str(record["index"])
+    begin = [] if record["index"] else [ResponseStart(None)]
+    kind = part["part_kind"]
+    if kind == "tool-call":
+        call = {"id": part["tool_call_id"], "name": part["tool_name"]}
+        arguments = part["args"]
+        more = {"input": arguments} if isinstance(arguments, dict) else {}
+        return [*begin, Chunk("input", _text_of(arguments), slot, call=call | more)]
+    if kind in ("text", "thinking"):
+        return [*begin, Chunk(kind, part["content"], slot)]
+    return [*begin]
+
+
+def _continue_part(record: Record, parsed: ParsedRecord) -> list[Step]:
+    delta, slot = record["delta"], str(record["index"])
+    kind = delta["part_delta_kind"]
+    if kind == "tool_call":
+        return [Chunk("input", _text_of(delta["args_delta"]), slot)]
+    if kind in ("text", "thinking"):
+        return [Chunk(kind, _text_of(delta["content_delta"]), slot)]
+    return []
+
+
+def _text_of(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _parse_part_end(record: Record) -> ParsedRecord:
+    return ParsedRecord("message", "assistant", _parse_part(record["part"]))
+
+
+def _part_end_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
+    slot = str(record["index"])
+    return [Part(role="assistant", blocks=parsed.blocks, relation="continuation", slot=slot)]
+
+
+def _part_end_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
+    is_last = record.get("next_part_kind") is None
+    return [*_part_end_parts(record, parsed), *([ResponseEnd()] if is_last else [])]
+
+
+def _parse_event_result(record: Record) -> ParsedRecord:
+    """Parse the result of a tool, and the prompt that the tool added to it."""
+    added = [] if record.get("content") is None else _parse_part(_prompt_part(record["content"]))
+    return ParsedRecord("message", "tool", bounded([*_parse_part(record["part"]), *added]))
+
+
+def _prompt_part(content: Any) -> Block:
+    return {"part_kind": "user-prompt", "content": content}
+
+
+def _event_result_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
+    return [Part(role="user", blocks=parsed.blocks, origin="synthetic")]
+
+
+def _run_end_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
+    return [Part(role=None, relation="turn_end", usage=_standard_usage(record["result"]))]
+
+
+def _run_end_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
+    return [ChunkEnd(), *_run_end_parts(record, parsed)]
+
+
+def _event(record: Record) -> ParsedRecord:
+    return control_record(record, text_at(record, "event_kind"))
+
+
+def _piece(record: Record) -> ParsedRecord:
+    return chunk_record(record, text_at(record, "event_kind"))
+
+
+_RESULT = WireType(_parse_event_result, _event_result_parts)
+_EVENTS: Mapping[str, tuple[str, WireType]] = {
+    "agent_run_result": ("result", WireType(_event, _run_end_parts, _run_end_steps)),
+    "deferred_tool_requests": ("requests", WireType(_event)),
+    "deferred_tool_results": ("results", WireType(_event)),
+    "final_result": ("tool_name", WireType(_event)),
+    "function_tool_call": ("part", WireType(_event)),
+    "function_tool_result": ("part", _RESULT),
+    "output_tool_call": ("part", WireType(_event)),
+    "output_tool_result": ("part", _RESULT),
+    "part_delta": ("delta", WireType(_piece, steps=_continue_part)),
+    "part_end": ("part", WireType(_parse_part_end, _part_end_parts, _part_end_steps)),
+    "part_start": ("part", WireType(_piece, steps=_begin_part)),
+}
+"""Events by `event_kind`, with a key that they all have. A call is repeated when it runs."""
+_UNKNOWN_EVENT = WireType(lambda record: unknown_record(record, text_at(record, "event_kind")))
+
+
+def _event_type(record: Record) -> WireType:
+    _, row = _EVENTS.get(text_at(record, "event_kind") or "", ("", _UNKNOWN_EVENT))
+    return row
+
+
+def _is_event(record: Record) -> bool:
+    key, _ = _EVENTS.get(text_at(record, "event_kind") or "", ("", _UNKNOWN_EVENT))
+    is_foreign = not (body_keys(record) <= {key} and _NOT_EVENT_KEYS.isdisjoint(record))
+    return key in record and not isinstance(record[key], list) and not is_foreign
+
+
+_NOT_EVENT_KEYS = DOCUMENT_KEYS | {"kind", "message", "role"}
+"""Keys of other records."""
+
+
+# Records.
+
 TYPES: Mapping[str, WireType] = {
     "request": WireType(_parse_request, _request_parts),
     "response": WireType(_parse_response, _response_parts, _response_steps),
@@ -474,12 +595,16 @@ def _is_conversation(record: Record) -> bool:
 def wire_type(record: Record) -> WireType:
     if _is_conversation(record):
         return _RECORD
+    if "event_kind" in record:
+        return _event_type(record)
     return TYPES.get(text_at(_message_of(record), "kind") or "", _UNKNOWN)
 
 
 def recognize(record: Record) -> WireType | None:
     if _is_conversation(record):
-        return None if body_keys(record) else _RECORD
+        return None if body_keys(record) or "event_kind" in record else _RECORD
+    if "event_kind" in record:
+        return _event_type(record) if _is_event(record) else None
     is_entry = record.get("kind") == "message" and "parent_id" in record and "id" in record
     message = record.get("message") if is_entry else record
     if not _is_message(message) or body_keys(record) - {"parts"}:
@@ -500,6 +625,9 @@ def _is_message(message: Any) -> bool:
 def header(record: Record) -> RecordHeader:
     if _is_conversation(record):
         return RecordHeader(session_id=text_at(record, "conversation_id"))
+    if "event_kind" in record:
+        time = to_milliseconds(value_at(record, "part", "timestamp"))
+        return RecordHeader(timestamp=time, session_id=text_at(record, "result", "conversation_id"))
     message = _message_of(record)
     times = (
         value_at(message, "timestamp"),
@@ -532,7 +660,7 @@ def identify(record: Record) -> Identity:
 PROVIDER = Provider(
     source="pydantic_ai",
     recognize=recognize,
-    marks=Marks(untyped_keys={"head_id", "kind"}, body_keys={"parts"}),
+    marks=Marks(untyped_keys={"event_kind", "head_id", "kind"}, body_keys={"parts", "requests"}),
     wire_type=wire_type,
     parse_block=parse_block,
     header=header,

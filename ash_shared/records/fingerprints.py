@@ -67,6 +67,14 @@ CLAUDE_REQUEST_KEYS = frozenset(
 ANTIGRAVITY_KEYS = frozenset({"columns", "conversation_id", "event", "workspace"})
 """Each record of Antigravity without a `type` has one of the keys; it may have an `error`, as error bodies of APIs."""
 
+DOCUMENT_KEYS = frozenset(
+    {
+        *("agents", "display", "event", "instructions", "projection_state_version", "schema_version"),
+        *("segments", "steps", "table", "title_source"),
+    }
+)
+"""Keys of documents without a `type`: sessions, trajectories, transcriptions and prompts."""
+
 GEMINI_CLI_SESSION_KEYS = frozenset({"lastUpdated", "projectHash", "startTime"})
 """Keys that Gemini CLI writes for a whole session."""
 

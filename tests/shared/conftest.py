@@ -12,7 +12,7 @@ NEXT_FOLDERS = (
     "otel_genai",
     *("goose_sqlite", "grok_build", "hermes", "kimi", "kiro_sqlite", "openclaw", "qwen_code"),
     *("antigravity_cli", "atif", "claude_code_2_1_2xx", "codex_rollout_0_14x", "copilot_cli"),
-    *("droid", "openhands", "opencode_export_2026", "opencode_sqlite", "opencode_v2_events"),
+    *("droid", "openhands", "pydantic_ai", "opencode_export_2026", "opencode_sqlite", "opencode_v2_events"),
     *(
         "amp_thread",
         "vscode_copilot_chat",

@@ -264,6 +264,9 @@ def _pi(record: dict[str, Any]) -> Any:
 
 
 def _pydantic_ai(record: dict[str, Any]) -> Any:
+    if "event_kind" in record:
+        values = [record.get(key) for key in ("part", "delta", "content", "result")]
+        return [_pydantic_ai_part(value) for value in values]
     message = record.get("message", record)
     return _map_list(message, "parts", _pydantic_ai_part) if isinstance(message, dict) else None
 

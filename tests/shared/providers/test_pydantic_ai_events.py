@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
+from ash_shared import parse_message
 from tests.shared.logs import follow, short_events
 from tests.shared.records.pydantic_ai import USAGE, entry, prompt, request, response, result, text
+from tests.shared.transcripts import lines, short_messages
 
 Record = dict[str, Any]
 CALL = {"tool_name": "tide", "args": '{"day": 3}', "tool_call_id": "c1", "part_kind": "tool-call"}
@@ -153,3 +155,52 @@ def test_unknown_parts_are_raw_events() -> None:
     part = {"part_kind": "scent", "content": "salt"}
 
     assert short_events(follow([request(part)])) == [("raw", {"source": "pydantic_ai", "raw": part})]
+
+
+def part_event(kind: str, index: int, part: Record, **more: Any) -> Record:
+    return {"index": index, "part": part, "event_kind": kind, **more}
+
+
+def delta(index: int, **delta: Any) -> Record:
+    return {"index": index, "delta": delta, "event_kind": "part_delta"}
+
+
+STREAM = [
+    part_event("part_start", 0, {**CALL, "args": '{"da'}),
+    delta(0, args_delta='y": 3}', part_delta_kind="tool_call"),
+    part_event("part_end", 0, CALL, next_part_kind=None),
+    {"part": CALL, "args_valid": True, "event_kind": "function_tool_call"},
+    {"part": result("09:10"), "content": ["Add an hour."], "event_kind": "function_tool_result"},
+    part_event("part_start", 0, {"content": "", "part_kind": "thinking"}),
+    part_event("part_end", 0, {"content": "", "part_kind": "thinking"}, next_part_kind="text"),
+    part_event("part_start", 1, text("At "), previous_part_kind="thinking"),
+    {"tool_name": None, "tool_call_id": None, "event_kind": "final_result"},
+    delta(1, content_delta="ten.", part_delta_kind="text"),
+    part_event("part_end", 1, text("At ten."), next_part_kind=None),
+    {"result": {"messages": [], "usage": USAGE, "conversation_id": "s1"}, "event_kind": "agent_run_result"},
+]
+
+
+def test_events_of_a_run() -> None:
+    assert short_events(follow(STREAM)) == [
+        ("turn_start", {"trigger": "system"}),
+        ("tool_input_chunk", {"chunk": '{"da', "offset": 0, "toolCallId": "c1", "toolName": "tide"}),
+        ("tool_input_chunk", {"chunk": 'y": 3}', "offset": 4, "toolCallId": "c1", "toolName": "tide"}),
+        CALLED[:2],
+        ("tool_result", {"toolCallId": "c1", "result": "09:10"}),
+        ("user_message", {"text": "Add an hour.", "synthetic": True}),
+        ("thinking_done", {"text": ""}),
+        ("assistant_chunk", {"text": "At "}),
+        ("assistant_chunk", {"text": "ten."}),
+        ("assistant_done", {"text": "At ten."}),
+        end(10, 2, vendor=USAGE),
+    ]
+
+
+def test_messages_of_the_events_of_a_run() -> None:
+    assert short_messages(*STREAM) == [
+        ("assistant", [("tool_use", "tide")]),
+        ("user", [("tool_result", "09:10"), ("text", "Add an hour.")], {"synthetic": True}),
+        ("assistant", [("thinking", ""), ("text", "At ten.")], {"usage": (10, 2, None, None)}),
+    ]
+    assert {parse_message(line).source for line in lines(*STREAM)} == {"pydantic_ai"}
