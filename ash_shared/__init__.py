@@ -50,6 +50,7 @@ from ash_shared.projections import (
     to_codex_prompt,
     to_openai_messages,
     to_otel_genai,
+    to_otlp,
     to_session_summary,
     to_ui_messages,
 )
@@ -106,6 +107,7 @@ __all__ = [
     "to_codex_prompt",
     "to_openai_messages",
     "to_otel_genai",
+    "to_otlp",
     "to_session_summary",
     "to_ui_messages",
     "transform_messages",

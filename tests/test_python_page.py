@@ -65,6 +65,7 @@ PUBLIC_NAMES = [
     "to_codex_prompt",
     "to_openai_messages",
     "to_otel_genai",
+    "to_otlp",
     "to_session_summary",
     "to_ui_messages",
     "transform_messages",

@@ -1,6 +1,7 @@
 """`ash export`: write sessions to files."""
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from ash_server.transfer.exporting.trajectory import SUFFIX, encode_trajectory, 
 from ash_server.transfer.importing.transcript_files import find_homes
 
 _SESSIONS_PAGE = 1000
+_SUFFIXES = {"atif": SUFFIX, "otlp": ".otlp.json"}
 
 
 @click.command("export")
@@ -33,10 +35,10 @@ _SESSIONS_PAGE = 1000
 @click.option(
     "--format",
     "form",
-    type=click.Choice((*FORMATS, "atif")),
+    type=click.Choice((*FORMATS, "atif", "otlp")),
     default="jsonl",
     show_default=True,
-    help="The lines as imported, the session's events, one per line, or a trajectory in ATIF.",
+    help="The lines as imported, the session's events, one per line, a trajectory in ATIF, or traces in OTLP/JSON.",
 )
 @click.option(
     "--to-disk", "puts_back", is_flag=True, help="Put the transcript back where its agent finds it."
@@ -53,7 +55,7 @@ def command(  # noqa: PLR0913  # one argument per option
     redacted: bool,
     puts_back: bool,
 ) -> None:
-    """Write the bytes of an imported file, its events, or a trajectory for evaluation tools.
+    """Write the bytes of an imported file, its events, a trajectory for evaluation tools, or traces for OpenTelemetry.
 
     SESSION is an id or its first characters, or a name (external id). A file of events can be imported again. With -o,
     the images of a trajectory are written into a folder next to the file (NAME.media).
@@ -62,6 +64,7 @@ def command(  # noqa: PLR0913  # one argument per option
     ash export 0d5c0a1e > session.jsonl
     ash export 0d5c0a1e --format events > session.events.jsonl
     ash export 0d5c0a1e --format atif -o trajectory.json
+    ash export 0d5c0a1e --format otlp -o traces.otlp.json
     ash export --all -o sessions/
     ash export 0d5c0a1e --redact > to-share.jsonl
     ash export 0d5c0a1e --to-disk            # after the agent has deleted it
@@ -87,7 +90,7 @@ class _Export(NamedTuple):
 
     @property
     def suffix(self) -> str:
-        return FORMATS[self.form].suffix if self.form in FORMATS else SUFFIX
+        return FORMATS[self.form].suffix if self.form in FORMATS else _SUFFIXES[self.form]
 
 
 async def _export_one(store: ReadStore, reference: str, target: Path | None, export: _Export) -> None:
@@ -117,6 +120,9 @@ async def _export_all(store: ReadStore, folder: Path, export: _Export) -> int:
 
 
 async def _write(store: ReadStore, session_id: UUID, target: Path | None, export: _Export) -> None:
+    if export.form == "otlp":
+        await _write_traces(store, session_id, target, redacts=export.redacted)
+        return
     if export.form not in FORMATS:
         await _write_trajectory(store, session_id, target, redacts=export.redacted)
         return
@@ -135,6 +141,14 @@ async def _write_trajectory(
     if target is not None and not _is_device(target):
         await asyncio.to_thread(write_media, document, target)
     content = await asyncio.to_thread(encode_trajectory, document)
+    with _open_target(target) as file:
+        file.write(content)
+
+
+async def _write_traces(store: ReadStore, session_id: UUID, target: Path | None, *, redacts: bool) -> None:
+    """Write traces as one line, which is the body of a request."""
+    traces = await store.read_otlp(session_id, redacts=redacts)
+    content = await asyncio.to_thread(lambda: json.dumps(traces, separators=(",", ":")).encode() + b"\n")
     with _open_target(target) as file:
         file.write(content)
 

@@ -244,7 +244,7 @@ async def test_export_menu_has_all_formats_of_files(page: Page, session: Session
         download = await expected.value
         files[download.suggested_filename] = (await download.path()).read_bytes()
 
-    suffixes = {*viewer_pages.FORMATS, *(each.suffix for each in FORMATS.values()), SUFFIX}
+    suffixes = {*viewer_pages.FORMATS, *(each.suffix for each in FORMATS.values()), SUFFIX, ".otlp.json"}
     assert files.keys() == {f"{session.id}{suffix}" for suffix in suffixes}
     trajectory = json.loads(files[f"{session.id}{SUFFIX}"])
     assert trajectory["steps"][0]["source"] == "user"

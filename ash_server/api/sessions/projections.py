@@ -1,4 +1,4 @@
-"""Projections of a session: messages for a request, a prompt for a CLI, a summary, attributes, a trajectory."""
+"""Projections of a session: messages for a request, a prompt for a CLI, a summary, attributes, traces, a trajectory."""
 
 import asyncio
 import json
@@ -87,6 +87,13 @@ class AtifTrajectory(AshModel):
     """The trajectories of subagents."""
 
 
+class OtlpTraces(AshModel):
+    """A session as OpenTelemetry traces, which `/v1/traces` accepts as JSON."""
+
+    resource_spans: list[dict[str, Any]] = Field(alias="resourceSpans")
+    """The spans in OTLP/JSON; each turn is a trace."""
+
+
 class _Projection(NamedTuple):
     render: Callable[[ConversationReader, UUID, bool], Awaitable[bytes]]
     """Renders a session; redacted if the last argument is true."""
@@ -130,6 +137,11 @@ async def _render_atif(conversation: ConversationReader, session_id: UUID, redac
     return await asyncio.to_thread(lambda: json.dumps(trajectory.document).encode())
 
 
+async def _render_otlp(conversation: ConversationReader, session_id: UUID, redacts: bool) -> bytes:
+    traces = await conversation.read_otlp(session_id, redacts=redacts)
+    return await asyncio.to_thread(lambda: json.dumps(traces, separators=(",", ":")).encode())
+
+
 PROJECTIONS: Mapping[str, _Projection] = {
     "anthropic-messages": _messages_projection(to_anthropic_messages),
     "atif": _Projection(_render_atif, JSON),
@@ -137,6 +149,7 @@ PROJECTIONS: Mapping[str, _Projection] = {
     "codex-prompt": _prompt_projection(to_codex_prompt),
     "openai-messages": _messages_projection(to_openai_messages),
     "otel-genai": _Projection(_render_otel, JSON),
+    "otlp": _Projection(_render_otlp, JSON),
     "session-summary": _Projection(_render_summary, JSON),
     "ui-messages": _conversation_projection(_render_ui_messages, JSON, whole=True),
 }
@@ -150,7 +163,7 @@ class ProjectionController(Controller):
         "/{name:str}",
         opt=documents(
             answer={
-                JSON: ProjectedMessages | GenAiAttributes | SessionSummary | AtifTrajectory,
+                JSON: ProjectedMessages | GenAiAttributes | SessionSummary | AtifTrajectory | OtlpTraces,
                 "text/plain": text("The prompt; empty for an empty conversation."),
             }
         ),
@@ -185,14 +198,17 @@ class ProjectionController(Controller):
         `otel-genai`: the OpenTelemetry GenAI attributes of the last model call, with its answer and the
         conversation before it.
 
+        `otlp`: the whole session as OpenTelemetry traces in OTLP/JSON, with a span for each turn, answer and
+        tool call. A span contains only the new input of its call.
+
         `atif`: the whole session as a trajectory in the Agent Trajectory Interchange Format, with the
         trajectories of its subagents. Images and recordings are `data:` URLs.
 
         `ui-messages`: the whole session as `UIMessage`s of Vercel's AI SDK. They pass `validateUIMessages`.
 
-        Stream chunks and retracted content are omitted. Thinking is omitted except in `otel-genai`, `atif`
-        and `ui-messages`. A compaction summary replaces the summarized content except in `atif` and
-        `ui-messages`.
+        Stream chunks and retracted content are omitted. Thinking is omitted except in `otel-genai`, `otlp`,
+        `atif` and `ui-messages`. A compaction summary replaces the summarized content except in `otlp`,
+        `atif` and `ui-messages`.
         """
         projection = PROJECTIONS.get(name)
         if projection is None:

@@ -138,6 +138,9 @@ class LocalStore:
     async def read_trajectory(self, session: UUID, *, redacts: bool) -> Any:
         return (await self.store.conversation.read_atif(session, redacts=redacts)).document
 
+    async def read_otlp(self, session: UUID, *, redacts: bool) -> Any:
+        return await self.store.conversation.read_otlp(session, redacts=redacts)
+
     async def read_drift(self, *, limit: int) -> DriftReport:
         return await self.store.drift.report(limit=limit)
 

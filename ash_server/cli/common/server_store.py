@@ -81,6 +81,10 @@ class ServerStore(AsyncAshClient):
         path = f"/api/sessions/{session}/projections/atif"
         return await self.send(Request("GET", path, json.loads, _redaction(redacts=redacts)))
 
+    async def read_otlp(self, session: SessionId, *, redacts: bool) -> Any:
+        path = f"/api/sessions/{session}/projections/otlp"
+        return await self.send(Request("GET", path, json.loads, _redaction(redacts=redacts)))
+
     async def read_drift(self, *, limit: int) -> DriftReport:
         return await self.send(
             Request("GET", "/api/drift", DriftReport.model_validate_json, {"limit": limit})

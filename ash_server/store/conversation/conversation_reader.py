@@ -8,6 +8,7 @@ from ash_server.store.conversation.projection_inputs import (
     read_atif,
     read_events,
     read_otel_genai,
+    read_otlp,
     read_summary,
 )
 from ash_server.store.conversation.session_changes import read_changes
@@ -26,6 +27,7 @@ class ConversationReader(Resource):
     stream_event_pages = read_pages(get_event_pages)
     read_events = read_pages(read_events)
     read_otel_genai = read_pages(read_otel_genai)
+    read_otlp = read_pages(read_otlp)
     read_atif = read_pages(read_atif)
     read_changes = read_pages(read_changes)
     compare = read_pages(read_comparison)

@@ -35,6 +35,7 @@ from ash_shared.projections import (
     count_models,
     to_atif,
     to_otel_genai,
+    to_otlp,
 )
 from ash_shared.records.json_text import decode_json
 
@@ -116,6 +117,23 @@ async def read_otel_genai(connect: Connect, session_id: UUID) -> OtelAttributes:
         first = await list_messages(conn, session_id, limit=_TOOL_LINES)
     return await asyncio.to_thread(
         lambda: to_otel_genai(messages, conversation_id=str(session_id), records=_records_of_requests(first))
+    )
+
+
+async def read_otlp(connect: Connect, session_id: UUID, *, redacts: bool = False) -> dict[str, Any]:
+    """Return the traces of `to_otlp`; `redacts`: without secrets. Raises SessionNotFound, SessionTooLarge."""
+    messages, _ = await _read_messages(connect, session_id)
+    async with connect() as conn:
+        session = await get_session(conn, session_id)
+        first = await list_messages(conn, session_id, limit=_TOOL_LINES)
+    texts = map(redact_message, first) if redacts else first
+    return await asyncio.to_thread(
+        lambda: to_otlp(
+            _redacted(messages) if redacts else messages,
+            session_id=str(session_id),
+            records=_records_of_requests(texts),
+            default_time=int(session.created_at.timestamp() * 1000),
+        )
     )
 
 

@@ -14,6 +14,7 @@ const FORMATS = [
   ["JSONL, as it was stored", ".jsonl"],
   ["JSONL, the events", ".events.jsonl", "/export?format=events"],
   ["ATIF, for evaluation tools", ".trajectory.json", "/projections/atif"],
+  ["OTLP, for OpenTelemetry", ".otlp.json", "/projections/otlp"],
   ["HTML, one page", ".html"],
 ];
 

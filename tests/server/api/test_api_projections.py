@@ -365,7 +365,7 @@ async def test_unknown_projection(client: AsyncClient, session: str, name: str) 
     assert (response.status_code, response.json()["code"]) == (404, "not_found")
 
 
-@pytest.mark.parametrize("name", [*PROJECTIONS, "atif", "otel-genai"])
+@pytest.mark.parametrize("name", [*PROJECTIONS, "atif", "otel-genai", "otlp"])
 async def test_unknown_session(client: AsyncClient, name: str) -> None:
     response = await client.get(f"/api/sessions/{UUID(int=7)}/projections/{name}")
 

@@ -57,17 +57,18 @@ def test_an_exported_trajectory_can_be_imported(environment: dict[str, str], tmp
     assert run(environment, "export", "again").out == (tmp_path / "run.json").read_text()
 
 
-def test_a_trajectory_without_secrets(environment: dict[str, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["atif", "otlp"])
+def test_a_document_without_secrets(environment: dict[str, str], tmp_path: Path, form: str) -> None:
     token = "ghp_" + "a1B2c3D4e5" * 4
     line = {"type": "user", "uuid": "u1", "message": {"role": "user", "content": f"Use {token}"}}
     (tmp_path / "token.jsonl").write_text(json.dumps(line))
     run(environment, "import", "token.jsonl", "--as", "token")
 
-    assert token in run(environment, "export", "token", "--format", "atif").out
-    assert token not in run(environment, "export", "token", "--format", "atif", "--redact").out
+    assert token in run(environment, "export", "token", "--format", form).out
+    assert token not in run(environment, "export", "token", "--format", form, "--redact").out
 
 
-@pytest.mark.parametrize("form", ["jsonl", "events", "atif"])
+@pytest.mark.parametrize("form", ["jsonl", "events", "atif", "otlp"])
 def test_binary_values_of_databases_are_hidden(
     environment: dict[str, str], tmp_path: Path, form: str
 ) -> None:

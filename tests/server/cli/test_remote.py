@@ -158,6 +158,8 @@ READING = {
         ("birds", "--format", "events", "--redact"),
         ("birds", "--format", "atif"),
         ("birds", "--format", "atif", "--redact"),
+        ("birds", "--format", "otlp"),
+        ("birds", "--format", "otlp", "--redact"),
     ),
     "usage": ((), ("--json",), ("--csv",), ("--by", "session", "--json"), ("--session", "birds", "--json")),
     "drift": ((), ("--json",)),

@@ -46,6 +46,7 @@ API = [
     "/projections/codex-prompt",
     "/projections/openai-messages",
     "/projections/otel-genai",
+    "/projections/otlp",
     "/projections/session-summary",
     "/projections/ui-messages",
     "/changes",

@@ -35,6 +35,7 @@ READS = [
     "/projections/atif",
     "/projections/openai-messages",
     "/projections/otel-genai",
+    "/projections/otlp",
     "/projections/session-summary",
     "/projections/ui-messages",
     "/export",

@@ -1,0 +1,173 @@
+"""A session as traces: a span for each turn, answer and call, with the conventions' names."""
+
+import json
+from typing import Any
+
+from ash_shared import to_otlp, transform_messages
+from tests.shared.projections.test_otel_genai import problems
+from tests.shared.records.claude import line, text
+
+Json = dict[str, Any]
+BASH = {"type": "tool_use", "id": "c1", "name": "Bash", "input": {"command": "pytest"}}
+FAILED = {"type": "tool_result", "tool_use_id": "c1", "content": "1 failed", "is_error": True}
+USAGE = {"input_tokens": 3, "output_tokens": 40, "cache_read_input_tokens": 100}
+
+
+def said(second: int, role: str, *blocks: Json, **fields: Any) -> Json:
+    time = f"2026-11-02T09:00:{second:02}Z"
+    return line(role, list(blocks), uuid=f"{role}-{second}", timestamp=time, **fields)
+
+
+def answered(id: str) -> Json:
+    return {"id": id, "model": "claude-opus-4-5", "stop_reason": "end_turn", "usage": USAGE}
+
+
+RECORDS = (
+    said(1, "user", text("Which tests fail?")),
+    said(3, "assistant", text("Let me see."), BASH, message=answered("m1")),
+    said(7, "user", FAILED),
+    said(9, "assistant", text("One."), message=answered("m2")),
+    said(20, "user", text("Why?")),
+    said(22, "assistant", text("A path."), message=answered("m3")),
+    said(30, "user", text("Thank you.")),
+)
+
+
+def exported(*records: Json, **options: Any) -> list[Json]:
+    """Return the spans, with their attributes by name and decoded."""
+    messages = transform_messages("\n".join(map(json.dumps, records)))
+    document = to_otlp(messages, session_id="s", **options)
+    json.dumps(document, ensure_ascii=False).encode()  # without lone surrogates
+    [scoped] = document["resourceSpans"][0]["scopeSpans"]
+    spans = [{**span, "attributes": decoded(span["attributes"])} for span in scoped["spans"]]
+    for span in spans:
+        if span["attributes"]["gen_ai.operation.name"] == "chat":
+            assert list(problems(span["attributes"])) == []
+    return spans
+
+
+def decoded(attributes: list[Json]) -> Json:
+    return {each["key"]: value_of(each["value"]) for each in attributes}
+
+
+def value_of(value: Json) -> Any:
+    [(kind, inner)] = value.items()
+    if kind == "arrayValue":
+        return [value_of(each) for each in inner["values"]]
+    if kind == "intValue":
+        return int(inner)
+    return json.loads(inner) if inner.startswith(("[", "{")) else inner
+
+
+def named(spans: list[Json], name: str) -> list[Json]:
+    return [span for span in spans if span["name"].startswith(name)]
+
+
+def test_each_turn_is_a_trace_of_its_answers_and_calls() -> None:
+    spans = exported(*RECORDS)
+
+    traces = list(dict.fromkeys(span["traceId"] for span in spans))
+    assert [[span["name"] for span in spans if span["traceId"] == trace] for trace in traces] == [
+        ["chat claude-opus-4-5", "execute_tool Bash", "chat claude-opus-4-5", "invoke_agent claude"],
+        ["chat claude-opus-4-5", "invoke_agent claude"],
+        ["invoke_agent claude"],
+    ]
+    roots = {span["traceId"]: span["spanId"] for span in spans if "parentSpanId" not in span}
+    assert all(span.get("parentSpanId", roots[span["traceId"]]) == roots[span["traceId"]] for span in spans)
+    assert len({span["spanId"] for span in spans}) == len(spans)
+
+
+def test_a_call_of_a_model_has_only_new_input() -> None:
+    chats = [span["attributes"] for span in named(exported(*RECORDS), "chat")]
+
+    assert [
+        [(each["role"], each["parts"][0].get("content")) for each in chat["gen_ai.input.messages"]]
+        for chat in chats
+    ] == [[("user", "Which tests fail?")], [("tool", None)], [("user", "Why?")]]
+    assert [chat["gen_ai.output.messages"][0]["parts"][0]["content"] for chat in chats] == [
+        "Let me see.",
+        "One.",
+        "A path.",
+    ]
+    assert [chat["gen_ai.usage.input_tokens"] for chat in chats] == [103, 103, 103]
+
+
+def test_a_failed_call_has_its_arguments_result_and_status() -> None:
+    [span] = named(exported(*RECORDS), "execute_tool")
+
+    assert span["attributes"] == {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.conversation.id": "s",
+        "gen_ai.tool.name": "Bash",
+        "gen_ai.tool.call.id": "c1",
+        "gen_ai.tool.type": "function",
+        "gen_ai.tool.call.arguments": {"command": "pytest"},
+        "gen_ai.tool.call.result": "1 failed",
+        "error.type": "tool_error",
+    }
+    assert (span["kind"], span["status"]) == (1, {"code": 2})
+    seconds = [int(span[f"{name}TimeUnixNano"]) // 10**9 % 60 for name in ("start", "end")]
+    assert seconds == [3, 7]
+
+
+def test_a_prompt_without_an_answer_is_in_the_span_of_its_turn() -> None:
+    last = exported(*RECORDS)[-1]
+
+    assert last["attributes"] == {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.conversation.id": "s",
+        "gen_ai.agent.name": "claude",
+        "gen_ai.input.messages": [{"role": "user", "parts": [{"type": "text", "content": "Thank you."}]}],
+    }
+
+
+def test_a_longer_session_has_the_same_spans_for_finished_turns() -> None:
+    longer = exported(*RECORDS, said(40, "assistant", text("You are welcome."), message=answered("m4")))
+
+    assert longer[:6] == exported(*RECORDS)[:6]
+    assert exported(*RECORDS) == exported(*RECORDS)
+
+
+def test_an_answer_divided_by_a_result_counts_its_usage_once() -> None:
+    spans = exported(
+        said(1, "assistant", text("Let me see."), BASH, FAILED, text("One."), message=answered("m"))
+    )
+
+    chats = [span["attributes"] for span in named(spans, "chat")]
+    counts = [chat["gen_ai.usage.input_tokens"] for chat in chats if "gen_ai.usage.input_tokens" in chat]
+    assert (len(chats), counts) == (2, [103])
+
+
+def test_results_that_are_not_text_are_json() -> None:
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBO"}}
+    [span] = named(
+        exported(
+            said(1, "assistant", BASH),
+            said(2, "user", {"type": "tool_result", "tool_use_id": "c1", "content": [text("Drawn."), image]}),
+        ),
+        "execute_tool",
+    )
+
+    assert span["attributes"]["gen_ai.tool.call.result"] == [text("Drawn."), image]
+
+
+def test_lone_surrogates_are_replaced() -> None:
+    messages = transform_messages(json.dumps(line("assistant", [text("Hi")])))
+
+    document = to_otlp(messages, session_id="s\udfff")
+
+    [resource] = json.loads(json.dumps(document, ensure_ascii=False).encode())["resourceSpans"]
+    attributes = decoded(resource["scopeSpans"][0]["spans"][0]["attributes"])
+    assert attributes["gen_ai.conversation.id"] == "s?"
+
+
+def test_a_session_without_times_has_the_default_one() -> None:
+    spans = exported(
+        {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}, default_time=7
+    )
+
+    assert {span["startTimeUnixNano"] for span in spans} == {"7000000"}
+
+
+def test_an_empty_session_has_no_spans() -> None:
+    assert exported() == []
