@@ -37,6 +37,7 @@ CALLS_WITH_CHANGES = {
     "opencode_sqlite": 1,
     "otel_genai": 1,
     "pi_stream": 1,
+    "pydantic_ai": 1,
     "qwen_code": 4,
     "vercel_uimessage_stream": 1,
 }
