@@ -34,6 +34,9 @@ _MAX_LAG = 2 * _LAG
 _MAX_ADDED = 5 * _LAG
 """Events that an append adds under the lock, besides its own."""
 
+_MAX_INLINE = 200
+"""Events that are added in the event loop; more are added in a thread."""
+
 _AGENT_TYPES = {name for name in CATALOGUE if name.startswith("agent_")}
 
 _MAX_NAMES = 50
@@ -182,12 +185,18 @@ async def follow(
             return kept
     if any(_retracts(event) for event, _ in new):
         return NO_TOTALS
+    end = last + len(new)
+    if len(new) > _MAX_INLINE:
+        return await asyncio.to_thread(_add_new, kept, new, end)
+    return _add_new(kept, new, end)
+
+
+def _add_new(kept: KeptTotals, new: Iterable[tuple[Event, int | None]], end: int) -> KeptTotals:
     totals = _totals(kept)
     folds = _Folds(totals)
     for event, place in new:
         has_place = totals.summary.copied and place is not None
         folds.add({**event, "messageSequence": place} if has_place else event)
-    end = last + len(new)
     return folds.kept(end, end)
 
 
