@@ -39,7 +39,8 @@ COMMANDS = {
     "events": ("events", "Show the event log of a session: `ash events SESSION`."),
     "export": (
         "export",
-        "Write the bytes of an imported file, its events, or a trajectory for evaluation tools.",
+        "Write the bytes of an imported file, its events, a trajectory for evaluation tools, or traces for "
+        "OpenTelemetry.",
     ),
     "hooks": ("hooks.command", "Let agents store their transcripts after each turn."),
     "import": ("import_.command", "Store transcripts, each as a session."),
