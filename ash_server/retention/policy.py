@@ -86,7 +86,7 @@ class _Plan(NamedTuple):
         return [*self.changed, *(id for id in self.scheduled if id not in self.expired)]
 
     def due_trees(self) -> list[SessionTree]:
-        """Return the trees in which every session is due."""
+        """Return the trees that have only due sessions."""
         trees = {id(tree): tree for tree in self.expired.values()}
         return [tree for tree in trees.values() if all(self._is_due(each.id) for each in tree)]
 

@@ -79,6 +79,6 @@ class RetentionRunner(BackgroundTask):
 
 
 def _machine_seconds() -> float:
-    """Return the seconds since the start of the machine, also those in which it slept."""
+    """Return the seconds since the start of the machine, including the time it slept."""
     clock = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
     return time.monotonic() if clock is None else time.clock_gettime(clock)

@@ -50,7 +50,7 @@ class SummaryState(msgspec.Struct, array_like=True):
     """The open turn, if any."""
     turns_of_log: dict[str, None] = {}
     ended: dict[str, bool] = {}
-    """Whether the last mark of a turn is its end."""
+    """True if the last mark of a turn is its end."""
     own_turns: dict[str, None] = {}
     """Turns that are not copies and have not ended."""
     usage: Counts | None = None

@@ -78,7 +78,7 @@ class KeptTotals(NamedTuple):
     """The columns of the counters."""
 
     totals: str = ""
-    """As JSON; empty: of no event."""
+    """JSON; empty before the first event."""
     sequence: int = 0
     """The last event in them."""
 
@@ -362,7 +362,7 @@ def _add(folds: _Folds, page: Iterable[_Row], retracted: _Retracted, names: dequ
 
 
 def _retracts(event: Event) -> bool:
-    """True for a retraction other than that of a deleted message, whose events are not in the log."""
+    """True for a retraction, unless it marks a deleted message: the log has no events of that."""
     return bool(event["type"] == "retraction" and event["payload"].get("reason") != DELETED)
 
 
