@@ -42,6 +42,8 @@ class KnownAgent(NamedTuple):
     """Hidden folders on the way to transcripts; other hidden files are skipped."""
     database: str | None = None
     """SQLite file with further sessions, relative to its home."""
+    session_database: str | None = None
+    """Name of the SQLite files in its folders with one session each."""
     names: str | None = None
     """Pattern of SQLite files in its home with the names of sessions."""
     prompts: str | None = None
@@ -140,8 +142,24 @@ AGENTS: tuple[KnownAgent, ...] = (
         "Cursor",
         "cursor",
         (Root(".cursor"),),
-        ("projects",),
-        re.compile(r"projects/[^/]+/agent-transcripts/(?:[^/]+/)*[^/]+\.jsonl?"),
+        ("projects", "chats"),
+        re.compile(
+            r"projects/[^/]+/agent-transcripts/(?:[^/]+/)*[^/]+\.jsonl?|chats/[^/]+/[^/]+/store\.db(?:/[^/]+)?"
+        ),
+        session_database="store.db",
+    ),
+    KnownAgent(
+        "cursor",
+        "Cursor's editor",
+        "cursor",
+        (
+            Root("Cursor/User/globalStorage", "APPDATA", "AppData/Roaming"),
+            Root("Library/Application Support/Cursor/User/globalStorage"),
+            Root("Cursor/User/globalStorage", "XDG_CONFIG_HOME", ".config"),
+        ),
+        (),
+        re.compile(r"state\.vscdb/[^/]+"),
+        database="state.vscdb",
     ),
     _opencode_store("opencode", "OpenCode"),
     KnownAgent(

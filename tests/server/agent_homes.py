@@ -8,6 +8,7 @@ from typing import Any
 
 from zstandard import ZstdCompressor
 
+from tests.server.cursor_databases import write_chat_database, write_editor_database
 from tests.server.opencode_database import START, changing, creating, insert, insert_session
 from tests.server.transcripts import write_home
 from tests.shared.records import codex
@@ -347,7 +348,7 @@ COUNTS = {
     "claude": 3,
     "codex": 2,
     "gemini_cli": 2,
-    "cursor": 2,
+    "cursor": 4,
     "opencode": 2,
     **dict.fromkeys(TRANSCRIPTS, 1),
     **dict.fromkeys(DATABASES, 1),
@@ -416,6 +417,10 @@ def write_agent_home(home: Path) -> Path:
         value = json.dumps({"conversation_id": "k1", "history": [prompt]})
         times = {"created_at": START, "updated_at": START}
         insert(connection, "conversations_v2", key="/work", conversation_id="k1", value=value, **times)
+    write_editor_database(home / ".config/Cursor/User/globalStorage/state.vscdb")
+    write_chat_database(
+        home / ".cursor/chats/1/chat-1/store.db", {"role": "user", "content": "Sort"}, id="chat-1"
+    )
     write_crush_database(home / ".crush/crush.db", crush_1="Sort the shelves of crush")
     write_zed_database(home / ".local/share/zed/threads/threads.db", zed_1="Sort the shelves of zed")
     write_goose_database(

@@ -135,7 +135,14 @@ def _find_for_gemini(path: Path, head: TranscriptHead) -> Path | None:
 
 
 def _find_for_cursor(path: Path, head: TranscriptHead) -> Path | None:
-    """Return `<session>.jsonl` of `<session>/subagents/<id>.jsonl`: next to the folder `<session>`, or in it."""
+    """Return `<session>.jsonl` of `<session>/subagents/<id>.jsonl`: next to the folder `<session>`, or in it; in a
+    database, the session beside this one, or in the folder beside this one."""
+    if (database := database_of(path)) is not None:
+        if not _is_file_name(head.parent):
+            return None
+        folder = database.parent
+        is_own = folder.name == path.name
+        return (folder.with_name(str(head.parent)) / database.name if is_own else database) / str(head.parent)
     if path.parent.name != "subagents":
         return None
     folder = path.parent.parent

@@ -13,7 +13,7 @@ from ash_server.file_access import ANY_FILE, FileAccess, real_path
 from ash_server.transfer.agents import AGENTS, COMPRESSED, DeclaredSource, KnownAgent, Root, declare
 from ash_server.transfer.importing import prompt_history
 from ash_server.transfer.importing.databases.conversation_files import conversation_at
-from ash_server.transfer.importing.databases.sessions import expand
+from ash_server.transfer.importing.databases.sessions import OtherDatabase, expand
 from ash_server.transfer.importing.databases.sqlite_snapshot import companions, is_database
 from ash_server.transfer.importing.documents import exports
 from ash_server.transfer.importing.documents.folders import folder_at
@@ -165,17 +165,26 @@ def find_transcripts(
 
 def without_repeated(paths: Iterable[Path]) -> Iterator[Path]:
     """Leave out the files of OpenCode sessions that are in its database, too: it has moved them there. Leave out the
-    prompts of sessions with a transcript."""
+    transcripts of Cursor's chats that are in a database, which has more of them, and the prompts of sessions with a
+    transcript."""
     paths = list(prompt_history.without_transcripts(paths))
     databases = {folder for folder in {path.parent for path in paths} if folder.is_file()}
     migrated = {(path.parent.parent, path.name) for path in paths if path.parent in databases}
     if not migrated:
         yield from paths
         return
+    chats = {
+        path.name for path in paths if path.parent in databases and path.parent.name in _CURSOR_DATABASES
+    }
     for path in paths:
         storage = path.parents[2] if len(path.parents) > _STORAGE_DEPTH else path
-        if path.suffix != ".json" or (storage.parent, path.stem) not in migrated:
+        is_migrated = path.suffix == ".json" and (storage.parent, path.stem) in migrated
+        is_chat = path.stem in chats and "agent-transcripts" in path.parts
+        if not is_migrated and not is_chat:
             yield path
+
+
+_CURSOR_DATABASES = frozenset({"state.vscdb", "store.db"})
 
 
 _STORAGE_DEPTH = 3
@@ -266,7 +275,7 @@ class _FolderWalk:
             elif kind is _Kind.FOLDER:
                 yield from self._files(path, resolved / path.name)
             elif kind is _Kind.SESSIONS or is_database(path, self._access):
-                yield from _expand(path, self._on_error, self._access)
+                yield from _expand(path, self._report, self._access)
 
     def _linked(self, path: Path) -> Iterator[Path]:
         resolved = real_path(path)
@@ -278,7 +287,12 @@ class _FolderWalk:
         if kind is _Kind.FOLDER:
             yield from self._files(path, resolved)
         elif kind is not None and (kind is not _Kind.DATABASE or is_database(path, self._access)):
-            yield from _expand(path, self._on_error, self._access)
+            yield from _expand(path, self._report, self._access)
+
+    def _report(self, error: OSError) -> None:
+        """Other programs have databases with the same names."""
+        if not isinstance(error, OtherDatabase):
+            self._on_error(error)
 
     def _list(self, folder: Path, resolved: Path) -> _Listing:
         known = self._known.listings.get(resolved)
@@ -372,7 +386,9 @@ def _is_same(entry: _Entry, item: os.DirEntry[str]) -> bool:
     return is_kept and entry.inode == item.inode()
 
 
-_DATABASES = frozenset(agent.database for agent in AGENTS if agent.database)
+_DATABASES = frozenset(
+    name for agent in AGENTS for name in (agent.database, agent.session_database) if name is not None
+)
 """Names of databases that are read in any folder; others have to be named."""
 
 _OPENCODE_STORAGE = frozenset({"message", "session"})

@@ -1,4 +1,5 @@
-"""Cursor: the lines of `cursor-agent --output-format stream-json`, its transcripts on disk, and messages of its SDK.
+"""Cursor: the lines of `cursor-agent --output-format stream-json`, its transcripts on disk, messages of its SDK, and
+rows of its databases.
 
 Sources: Cursor's description of its output format, and captured runs; tool and transcript formats are not
 published. A stream line resembles one of Claude's, but has no `uuid`, and its message has only a role and a
@@ -30,8 +31,8 @@ from ash_shared.model.blocks import (
     with_extra,
     without,
 )
-from ash_shared.model.message import RecordHeader, Role
-from ash_shared.providers.cursor import sdk
+from ash_shared.model.message import Identity, RecordHeader, Role
+from ash_shared.providers.cursor import rows, sdk
 from ash_shared.providers.cursor.usage import standard_usage
 from ash_shared.records.contract import (
     Marks,
@@ -256,6 +257,8 @@ def _is_transcript(record: Record) -> bool:
 
 def header(record: Record) -> RecordHeader:
     """Return the metadata of a line. Lines have no ids."""
+    if rows.wire_type(record) is not None:
+        return rows.header(record)
     return RecordHeader(
         timestamp=to_milliseconds(record.get("timestamp_ms")),
         session_id=first_text(record, ("session_id", "agent_id")),
@@ -392,7 +395,13 @@ _TRANSCRIPT_LINE = WireType(_parse_line, _line_parts)
 _UNKNOWN = WireType(unknown_record)
 
 
+def identify(record: Record) -> Identity:
+    return Identity() if rows.wire_type(record) is None else rows.identify(record)
+
+
 def wire_type(record: Record) -> WireType:
+    if (row := rows.wire_type(record)) is not None:
+        return row
     if is_cursor_sdk_message(record):
         return sdk.SDK_TYPES.get(record["type"], _UNKNOWN)
     name = text_at(record, "type")
@@ -406,6 +415,8 @@ def recognize(record: Record) -> WireType | None:
 
 
 def _is_own(record: Record) -> bool:
+    if rows.wire_type(record) is not None:
+        return True
     name = record.get("type")
     if name is None:
         return not body_keys(record) and _is_transcript(record)
@@ -419,8 +430,9 @@ def _is_own(record: Record) -> bool:
 PROVIDER = Provider(
     source="cursor",
     recognize=recognize,
-    marks=Marks(TYPES.keys() | sdk.SDK_TYPES.keys(), untyped_keys={"role"}),
+    marks=Marks(TYPES.keys() | sdk.SDK_TYPES.keys(), untyped_keys={"role", "table"}),
     wire_type=wire_type,
     parse_block=parse_block,
     header=header,
+    identify=identify,
 )

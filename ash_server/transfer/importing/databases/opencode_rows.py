@@ -28,7 +28,7 @@ from ash_server.transfer.importing.databases.row_lines import (
 )
 from ash_server.transfer.importing.databases.sessions import open_session, reading
 from ash_server.transfer.importing.databases.sqlite_snapshot import columns_of
-from ash_server.transfer.importing.databases.stores import SessionDatabase
+from ash_server.transfer.importing.databases.store_types import SessionDatabase
 from ash_server.transfer.importing.lines import FileLine, batched
 
 SOURCE = "opencode"
@@ -92,8 +92,7 @@ class DatabaseRows:
         orders = self.store.orders.get(table, ())
         order = [name for name in orders if name in rows.columns] or [*rows.key]
         order += [rows.row_id] if rows.row_id else []
-        where = " AND ".join(f"{name} = ?" for name in values)
-        where += f" AND {condition}" if condition else ""
+        where = " AND ".join([*(f"{name} = ?" for name in values), condition or "1"])
         by = ", ".join(map(quoted, order))
         yield from rows.select(f"WHERE {where} ORDER BY {by}", [*values.values()])
 
@@ -105,6 +104,7 @@ class DatabaseRows:
         if name not in self._tables:
             columns = columns_of(self._connection, name)
             key = [column for column, position in sorted(columns, key=itemgetter(1)) if position]
+            key = key or [column for column, _ in columns if column == self.store.keys.get(name)]
             self._tables[name] = BoundedTable(self._connection, name, key) if columns else None
         return self._tables[name]
 
@@ -118,8 +118,8 @@ def _to_line(rows: DatabaseRows, table: str, row: BoundedRow) -> RowLine:
         line = unread_line(name, row.size)
         return RowLine(line, line)
     text = encode_row(table, key[0] if len(key) == 1 else key, columns)
-    if table == "project":  # of many sessions, and rewritten at each start of OpenCode
-        lasting = {name: value for name, value in columns.items() if not name.startswith("time_")}
+    lasting = rows.store.lasting(table, columns)
+    if lasting is not None:
         name = f"{name}@{digest(encode(lasting))}"
         return RowLine(named_line(name, text), named_line(name, text))
     return RowLine(named_line(name, text), named_line(f"{name}@{digest(text)}", text))

@@ -25,16 +25,16 @@ from ash_server.transfer.importing.databases.sqlite_snapshot import (
     private_folder,
     take_snapshot,
 )
-from ash_server.transfer.importing.databases.stores import (
-    STORES,
-    CountedTable,
-    SessionDatabase,
-    store_in,
-)
+from ash_server.transfer.importing.databases.store_types import CountedTable, SessionDatabase
+from ash_server.transfer.importing.databases.stores import STORES, store_in
 from ash_shared.records.json_fields import to_milliseconds
 
 _REST_PER_SECOND = 20
 """Seconds without another snapshot, per second that the last one took: a large database is copied less often."""
+
+
+class OtherDatabase(OSError):
+    """The database of a program that Ash does not read."""
 
 
 class StoredSession(NamedTuple):
@@ -203,8 +203,8 @@ def _take(database: Path, folder: Path, access: FileAccess) -> Snapshot:
     with reading(database), closing(connect(copy)) as connection:
         store = store_in(connection)
         if store is None:
-            programs = ", ".join(each.name for each in STORES)
-            raise OSError(
+            programs = ", ".join(dict.fromkeys(each.name for each in STORES))
+            raise OtherDatabase(
                 EINVAL,
                 f"Ash reads databases of {programs}, and this one is of another program",
                 str(database),
@@ -236,6 +236,8 @@ def _sum_rows(connection: sqlite3.Connection, table: CountedTable) -> list[tuple
     columns = {name for name, _ in columns_of(connection, table.name)}
     if table.owner not in columns:
         return []
+    if table.sum_rows is not None:
+        return table.sum_rows(connection)
     updated_at = next((each for each in table.times if each in columns), "0")
     for size in [f"length({table.size})", "0"] if table.size in columns else ["0"]:
         query = _SUM_ROWS.format(owner=table.owner, size=size, updated_at=updated_at, table=table.name)

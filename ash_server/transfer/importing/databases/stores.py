@@ -1,52 +1,17 @@
 """The databases with sessions that Ash reads: which tables identify them, and the rows of a session in order."""
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterator, Mapping
+from typing import Any
 
+from ash_server.transfer.importing.databases.cursor_stores import CHATS, EDITOR
 from ash_server.transfer.importing.databases.sqlite_snapshot import MAX_VALUE_BYTES, columns_of
-
-
-class CountedTable(NamedTuple):
-    """A table with rows of sessions, which are counted to detect changes."""
-
-    name: str
-    owner: str
-    """Column with the id of the session."""
-    size: str | None = None
-    """Column with the longest texts."""
-    times: tuple[str, ...] = ()
-    """Columns with the time of the last change, as a number or in ISO 8601; the first one that exists is used."""
-    milliseconds: int = 1
-    """Milliseconds in a unit of the times."""
-
-
-class TableRow(Protocol):
-    @property
-    def values(self) -> Mapping[str, Any]:
-        """By column."""
-
-
-class Rows(Protocol):
-    def select(self, table: str, condition: str = "", **values: Any) -> Iterator[TableRow]:
-        """Yield the rows with these values, and with the condition in SQL, in order."""
-
-
-class SessionDatabase(NamedTuple):
-    """The database of a program."""
-
-    source: str
-    name: str
-    required: Mapping[str, frozenset[str]]
-    """Tables, with the columns that identify them."""
-    counted: tuple[CountedTable, ...]
-    """The first one has a row per session."""
-    select: Callable[[Rows, str], Iterator[tuple[str, TableRow]]]
-    """Return the rows of a session, in order, each with the name of its table."""
-    orders: Mapping[str, tuple[str, ...]]
-    """Columns that order the rows of a table, before the order of their insertion; the primary key of others."""
-    read_values: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
-    """Return the values of a row, with texts that the program has compressed."""
+from ash_server.transfer.importing.databases.store_types import (
+    CountedTable,
+    Rows,
+    SessionDatabase,
+    TableRow,
+)
 
 
 def _select_opencode(rows: Rows, id: str) -> Iterator[tuple[str, TableRow]]:
@@ -66,6 +31,14 @@ def _select_opencode(rows: Rows, id: str) -> Iterator[tuple[str, TableRow]]:
 _WITHOUT_MESSAGE = """NOT EXISTS (
     SELECT 1 FROM message WHERE message.id = part.message_id AND message.session_id = part.session_id
 )"""
+
+
+def _lasting_project(table: str, columns: Mapping[str, Any]) -> Any:
+    """A project belongs to many sessions, and is rewritten at each start of OpenCode."""
+    if table != "project":
+        return None
+    return {name: value for name, value in columns.items() if not name.startswith("time_")}
+
 
 _OPENCODE_TIMES = ("time_updated", "time_created")
 _OPENCODE = SessionDatabase(
@@ -87,6 +60,7 @@ _OPENCODE = SessionDatabase(
         "session_input": ("admitted_seq", "id"),
         "todo": ("position",),
     },
+    lasting=_lasting_project,
 )
 
 
@@ -201,7 +175,7 @@ _ZED = SessionDatabase(
     _read_thread,
 )
 
-STORES = (_OPENCODE, _GOOSE, _KIRO, _CRUSH, _ZED)
+STORES = (_OPENCODE, _GOOSE, _KIRO, _CRUSH, _ZED, EDITOR, CHATS)
 
 
 def store_in(connection: sqlite3.Connection) -> SessionDatabase | None:

@@ -257,12 +257,12 @@ async def test_other_databases_are_refused(store: Store, tmp_path: Path) -> None
     assert [(Path(each.path).name, each.reason) for each in report.unread] == [
         (
             "other.db",
-            "Ash reads databases of OpenCode, Goose, Kiro, Crush, Zed, and this one is of another program",
+            "Ash reads databases of OpenCode, Goose, Kiro, Crush, Zed, Cursor, and this one is of another program",
         ),
         ("broken.db", "SQLite cannot read it: database disk image is malformed"),
         (
             "other.db",
-            "Ash reads databases of OpenCode, Goose, Kiro, Crush, Zed, and this one is of another program",
+            "Ash reads databases of OpenCode, Goose, Kiro, Crush, Zed, Cursor, and this one is of another program",
         ),
         ("shop.db", "no session ses_none in the database"),
     ]
