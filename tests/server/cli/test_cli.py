@@ -259,8 +259,11 @@ def test_discovers_every_agent(ash: Ash, tmp_path: Path) -> None:
     sources = {each.id: each.source for each in AGENTS}
 
     def discovered() -> dict[str, tuple[Any, ...]]:
-        found = json.loads(ash("import", "--discover", "--json").out)["found"]
-        return {each["agent"]: (each["source"], each["transcripts"], each["imported"]) for each in found}
+        counts = dict[str, tuple[Any, ...]]()
+        for each in json.loads(ash("import", "--discover", "--json").out)["found"]:
+            _, files, imported = counts.get(each["agent"], (None, 0, 0))  # Cursor has two homes
+            counts[each["agent"]] = (each["source"], files + each["transcripts"], imported + each["imported"])
+        return counts
 
     def listed(*options: str) -> Counter[tuple[str, str | None]]:
         page = json.loads(ash("sessions", "--json", *options).out)
