@@ -42,6 +42,10 @@ COMMANDS = {
         "Write the bytes of an imported file, its events, a trajectory for evaluation tools, or traces for "
         "OpenTelemetry.",
     ),
+    "forward": (
+        "forward.command",
+        "Send sessions as traces to a backend for OpenTelemetry, redacted, and follow them until Ctrl-C.",
+    ),
     "hooks": ("hooks.command", "Let agents store their transcripts after each turn."),
     "import": ("import_.command", "Store transcripts, each as a session."),
     "ingest": ("ingest.command", "Store a stream while passing it through."),
@@ -92,7 +96,7 @@ COMMAND_GROUPS = {
     "Store": ("watch", "service", "push", "hooks", "ingest", "replay"),
     "Read": (
         *("sessions", "projects", "search", "messages", "events", "tail", "facts", "changes"),
-        *("compare", "blame", "parse", "export", "mcp"),
+        *("compare", "blame", "parse", "export", "forward", "mcp"),
     ),
     "Costs": ("usage", "budget", "prices", "statusline"),
     "Continue": ("resume", "continue"),

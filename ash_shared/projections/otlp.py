@@ -5,10 +5,12 @@ call with a result (`execute_tool`). A call of a model contains only the input s
 of the whole conversation would grow with the square of its length. Duplicates, retracted messages, subagents and
 notices of the client are left out, as in `to_otel_genai`.
 
-Ids are digests of the id of the session and the number of the span, so an export of the same session has the same ids.
+Ids are digests of the ids of the session and of the message, so an export of the same session has the same ids, also
+after earlier messages were retracted.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -79,8 +81,9 @@ def to_otlp(
 @dataclass(slots=True)
 class _Span:
     kind: _Kind
-    number: int
-    turn: int
+    key: str
+    """Identifies the span among those of its kind."""
+    turn: "_Turn"
     start: int
     end: int
     attributes: OtelAttributes
@@ -92,7 +95,7 @@ class _Span:
 
 @dataclass(slots=True)
 class _Turn:
-    number: int
+    key: str
     start: int
     end: int
     has_answer: bool = False
@@ -122,7 +125,7 @@ class _Trace:
         """Attributes of the first call of a model."""
         self._session_id, self._agent, self._requests = session_id, agent, requests
         self._times = _Times(messages, default_time)
-        self._counts: dict[_Kind, int] = {}
+        self._keys = Counter[tuple[_Kind, str]]()
         self._turns: list[_Turn] = []
         self._spans: list[_Span | _Turn] = []
         self._calls: dict[str, _Call] = {}
@@ -139,7 +142,7 @@ class _Trace:
             return
         turn.inputs.append(message)
         for block in message.blocks:
-            self._add_result(block, time)
+            self._add_result(block, time, message.sources[0].id)
 
     def finish(self) -> list[dict[str, Any]]:
         """Return the spans in OTLP/JSON, the span of an agent after those below it."""
@@ -155,7 +158,7 @@ class _Trace:
         last = self._turns[-1] if self._turns else None
         if last is not None and not (is_prompt and last.has_answer):
             return last
-        turn = _Turn(len(self._turns), time, time)
+        turn = _Turn(self._key("invoke_agent", message.sources[0].id), time, time)
         if last is not None:
             self._spans.append(last)
             turn.inputs, last.inputs = last.inputs, []
@@ -174,14 +177,16 @@ class _Trace:
         }
         failed = next((each.error for each in answer.sources if each.error is not None), None)
         model = described.get("gen_ai.request.model", described.get("gen_ai.response.model"))
-        span = self._span("chat", turn, start, end, attributes, model)
+        key = self._key("chat", answer.sources[0].id)
+        span = _Span("chat", key, turn, start, end, attributes, model)
+        self._spans.append(span)
         span.error = None if failed is None else (failed.code, failed.message)
         turn.has_answer, turn.inputs, self.once = True, [], {}
         for part in answer.parts:
             if part["type"] == "tool_call" and isinstance(part.get("id"), str):
                 self._calls[part["id"]] = _Call(part, turn, end)
 
-    def _add_result(self, block: Block, time: int) -> None:
+    def _add_result(self, block: Block, time: int, message_id: str) -> None:
         call = self._calls.pop(str(block.get("tool_use_id")), None)
         if call is None:
             return
@@ -192,35 +197,26 @@ class _Trace:
             "gen_ai.tool.call.arguments": call.block["arguments"],
             "gen_ai.tool.call.result": _result(block.get("content", block.get("structured"))),
         }
-        span = self._span(
-            "execute_tool", call.turn, min(call.time, time), time, attributes, call.block["name"]
-        )
+        name, key = call.block["name"], self._key("execute_tool", f"{message_id}\n{call.block['id']}")
+        span = _Span("execute_tool", key, call.turn, min(call.time, time), time, attributes, name)
+        self._spans.append(span)
         if block.get("is_error"):
             span.error = ("tool_error", None)
         call.turn.end = max(call.turn.end, time)
 
-    def _span(
-        self,
-        kind: _Kind,
-        turn: _Turn,
-        start: int,
-        end: int,
-        attributes: OtelAttributes,
-        subject: str | None,
-    ) -> _Span:
-        number = self._counts.get(kind, 0)
-        self._counts[kind] = number + 1
-        span = _Span(kind, number, turn.number, start, end, attributes, subject)
-        self._spans.append(span)
-        return span
+    def _key(self, kind: _Kind, text: str) -> str:
+        """Return a key that differs from those before, although ids of messages may be repeated."""
+        self._keys[kind, text] += 1
+        count = self._keys[kind, text]
+        return text if count == 1 else f"{text}\n{count}"
 
     def _agent_span(self, turn: _Turn) -> _Span:
         """Return the span of a turn, with the prompts that have no answer."""
         attributes = {"gen_ai.agent.name": self._agent, "gen_ai.input.messages": _input(turn.inputs)}
-        return _Span("invoke_agent", turn.number, turn.number, turn.start, turn.end, attributes, self._agent)
+        return _Span("invoke_agent", turn.key, turn, turn.start, turn.end, attributes, self._agent)
 
     def _written(self, span: _Span) -> dict[str, Any]:
-        root = self._id(8, "invoke_agent", span.turn)
+        root = self._id(8, "invoke_agent", span.turn.key)
         attributes = {
             "gen_ai.operation.name": span.kind,
             "gen_ai.conversation.id": self._session_id,
@@ -228,8 +224,8 @@ class _Trace:
             "error.type": span.error[0] if span.error else None,
         }
         return {
-            "traceId": self._id(16, "trace", span.turn),
-            "spanId": self._id(8, span.kind, span.number),
+            "traceId": self._id(16, "trace", span.turn.key),
+            "spanId": self._id(8, span.kind, span.key),
             **({"parentSpanId": root} if span.kind != "invoke_agent" else {}),
             "name": _clean(f"{span.kind} {span.subject}" if span.subject else span.kind),
             "kind": _CLIENT if span.kind == "chat" else _INTERNAL,
@@ -239,8 +235,8 @@ class _Trace:
             "status": _status(span),
         }
 
-    def _id(self, size: int, kind: str, number: int) -> str:
-        text = f"{self._session_id}\n{kind}\n{number}"
+    def _id(self, size: int, kind: str, key: str) -> str:
+        text = f"{self._session_id}\n{kind}\n{key}"
         return blake2b(text.encode("utf-8", "replace"), digest_size=size).hexdigest()
 
 

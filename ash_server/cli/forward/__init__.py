@@ -1,0 +1,1 @@
+"""`ash forward`: send sessions as traces to a backend for OpenTelemetry."""

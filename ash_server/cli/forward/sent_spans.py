@@ -1,0 +1,69 @@
+"""The spans that a backend has received, in a file of ASH_HOME: a restart continues after them."""
+
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from hashlib import blake2b
+from pathlib import Path
+from uuid import UUID
+
+import rich_click as click
+
+_TABLES = """
+    CREATE TABLE IF NOT EXISTS sessions (session BLOB PRIMARY KEY, state TEXT) WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS spans (session BLOB, span BLOB, PRIMARY KEY (session, span)) WITHOUT ROWID;
+"""
+
+
+class SentSpans:
+    """The cursor of a forwarder. Each change is on disk when its method returns."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def states(self) -> dict[UUID, str]:
+        """Return the state of each session when all of its spans were sent."""
+        rows = self._connection.execute("SELECT session, state FROM sessions")
+        return {UUID(bytes=session): state for session, state in rows}
+
+    def spans(self, session: UUID) -> set[str]:
+        rows = self._connection.execute("SELECT span FROM spans WHERE session = ?", (session.bytes,))
+        return {span.hex() for (span,) in rows}
+
+    def add(self, session: UUID, spans: Iterable[str]) -> None:
+        rows = [(session.bytes, bytes.fromhex(span)) for span in spans]
+        with self._connection:
+            self._connection.executemany("INSERT OR IGNORE INTO spans VALUES (?, ?)", rows)
+
+    def set_state(self, session: UUID, state: str) -> None:
+        with self._connection:
+            self._connection.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?)", (session.bytes, state))
+
+    def forget(self) -> None:
+        with self._connection:
+            self._connection.execute("DELETE FROM sessions")
+            self._connection.execute("DELETE FROM spans")
+
+
+def cursor_path(home: Path, store: str, tenant: str, url: str) -> Path:
+    """Return the file of a store, a tenant and a backend."""
+    name = blake2b(f"{store}\n{tenant}\n{url}".encode(), digest_size=8).hexdigest()
+    return home / "forward" / f"{name}.sqlite"
+
+
+@contextmanager
+def open_cursor(path: Path) -> Iterator[SentSpans]:
+    """Raises ClickException for a file that cannot be used."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600))
+        with closing(sqlite3.connect(path, timeout=5)) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.executescript(_TABLES)
+            yield SentSpans(connection)
+    except (OSError, sqlite3.Error) as error:
+        raise click.ClickException(
+            f"{path}: {error}. Without this file, everything is sent again."
+        ) from error
