@@ -28,7 +28,7 @@ class Size(NamedTuple):
     rounds: int
 
 
-FULL = Size(spans=500, conversations=(1, 25), rounds=7)
+FULL = Size(spans=500, conversations=(1, 25, 500), rounds=7)
 SMOKE = Size(spans=10, conversations=(2,), rounds=1)
 
 

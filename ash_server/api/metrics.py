@@ -63,7 +63,11 @@ class _Appended(Protocol):
 
 
 def count_appended(log: Literal["messages", "events"], stored: Iterable[_Appended]) -> None:
-    _appended.labels(log).inc(sum(each.created for each in stored))
+    count_created(log, sum(each.created for each in stored))
+
+
+def count_created(log: Literal["messages", "events"], number: int) -> None:
+    _appended.labels(log).inc(number)
 
 
 class MetricsController(Controller):

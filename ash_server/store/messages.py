@@ -69,6 +69,8 @@ from ash_shared.records.inherited import InheritedRecords
 
 SQL = statements(__file__, merge=session_facts.SQL.merge)
 
+_NO_IDS = StreamIds()
+
 
 class AppendOptions(TypedDict, total=False):
     """Options of an append."""
@@ -118,7 +120,7 @@ async def append(
     ids, metadata, end = options.get("ids", StreamIds()), options.get("metadata"), options.get("end", False)
     now = options.get("now")
     context = _Context(ids, milliseconds() if now is None else now)
-    _check(messages, ids)
+    check_messages(messages, ids)
     async with one_transaction(conn):
         counters, stored, name, current = await _lock(
             conn, session_id, messages, with_metadata=metadata is not None
@@ -162,7 +164,8 @@ async def compare(conn: AsyncConnection, session_id: UUID, digests: Mapping[str,
     )
 
 
-def _check(messages: Sequence[PreparedMessage], stream_ids: StreamIds) -> None:
+def check_messages(messages: Sequence[PreparedMessage], stream_ids: StreamIds = _NO_IDS) -> None:
+    """Raises InvalidId, DuplicateInBatch, InvalidUtf8, NulByte."""
     ids: set[str] = set()
     for index, message in enumerate(messages):
         if not 1 <= len(message.id) <= 255:

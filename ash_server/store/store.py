@@ -35,6 +35,7 @@ from ash_server.settings import Settings
 from ash_server.store.access.keys import KeyStore
 from ash_server.store.access.shares import ShareStore
 from ash_server.store.borrowed import Connections
+from ash_server.store.bulk.new_sessions import BulkStore
 from ash_server.store.connections import tenants
 from ash_server.store.connections.cluster import count_workers
 from ash_server.store.connections.pool import (
@@ -75,6 +76,7 @@ class Store:
 
     sessions: SessionStore
     messages: MessageStore
+    bulk: BulkStore
     events: EventStore
     conversation: ConversationReader
     drift: DriftStore
@@ -93,6 +95,7 @@ class Store:
         self._wake = wake = partial(hub.wake, tenant=self.tenant)
         self.sessions = SessionStore(connections, wake)
         self.messages = MessageStore(connections, wake)
+        self.bulk = BulkStore(connections, wake)
         self.events = EventStore(connections, hub)
         self.conversation = ConversationReader(connections, wake)
         self.drift = DriftStore(connections, wake)

@@ -204,6 +204,12 @@ async def record_use(conn: AsyncConnection, key: Key, action: str, target: str |
     await record(conn, key.tenant, key.id, action, target)
 
 
+async def record_uses(conn: AsyncConnection, key: Key, action: str, targets: Sequence[str]) -> None:
+    """Add to the audit log what was done with a key to each target."""
+    ids = [uuid7() for _ in targets]
+    await conn.execute(SQL.record_uses, [key.tenant.number, key.id, action, ids, list(targets)])
+
+
 async def list_audit(
     conn: AsyncConnection, tenant: Tenant | None, *, before: UUID | None = None, limit: int = 100
 ) -> AuditPage:
@@ -242,5 +248,6 @@ class KeyStore(Resource):
     create_code = administer(create_code)
     sign_in_with_code = administer(sign_in_with_code)
     record = administer(record_use)
+    record_each = administer(record_uses)
     record_refused_sign_in = administer(record_refused_sign_in)
     list_audit = administer(list_audit)

@@ -75,6 +75,11 @@ DELETE FROM sign_ins WHERE digest = %s
 -- An entry of the audit log.
 INSERT INTO audit (id, tenant, key_id, action, target) VALUES (%s, %s, %s, %s, %s)
 
+-- name: record_uses
+-- An entry of the audit log for each of some targets.
+INSERT INTO audit (tenant, key_id, action, id, target)
+SELECT %s::int, %s::uuid, %s::text, new.* FROM unnest(%s::uuid[], %s::text[]) AS new
+
 -- name: record_refused_sign_in
 -- The entry of the audit log for refused sign-ins, one for each address and minute.
 INSERT INTO audit (id, tenant, action, target, count) VALUES (%s, %s, 'sign_in.refused', %s, 1)

@@ -93,11 +93,23 @@ async def send_answers(
     if answers.settled_turns:
         turns = sorted(answers.settled_turns)
         await conn.execute(SQL.settle, {"session_id": session_id, "turns": turns})
-    rows = [_row(answer, now + _DAY) for answer in answers]
+    rows = to_rows(answers, now)
     batches = [rows[start : start + _BATCH_SIZE] for start in range(0, len(rows), _BATCH_SIZE)]
     return [
         SentAnswers(batch, await conn.execute(SQL.add, _parameters(session_id, batch))) for batch in batches
     ]
+
+
+def to_rows(answers: AnswerUsages, now: int) -> list[_Row]:
+    """Return the columns of answers. Times more than a day after `now`, in milliseconds, are unknown."""
+    return [_row(answer, now + _DAY) for answer in answers]
+
+
+async def add_to_new_sessions(conn: AsyncConnection, rows: Sequence[_Row]) -> None:
+    """Store the answers of sessions without any, in the transaction that creates these. Rows contain the session."""
+    for start in range(0, len(rows), _BATCH_SIZE):
+        answers = _encode(rows[start : start + _BATCH_SIZE]).decode()
+        await conn.execute(SQL.add_to_new_sessions, {"answers": answers})
 
 
 async def finish_answers(conn: AsyncConnection, session_id: UUID, sent: Iterable[SentAnswers]) -> None:

@@ -41,13 +41,20 @@ session_id, date_bin('15 minutes', at, '2000-01-01Z') AS quarter, {kind},
 = (changes.quarter, changes.model, changes.service_tier, changes.speed, changes.region, changes.agent_id,
     changes.cause, changes.is_request, changes.band, changes.is_copy)
 
--- fragment: stated
--- The answers of a JSON document.
-json_to_recordset(%(answers)b::json) AS value (
-    key text, message_sequence bigint, time bigint, model text, service_tier text, speed text, region text,
+-- fragment: stated_columns
+-- The columns of an answer in a JSON document.
+key text, message_sequence bigint, time bigint, model text, service_tier text, speed text, region text,
     agent_id text, cause text, is_request bool, band int2, folder text, branch text, turn int, input_tokens bigint,
     cache_read_tokens bigint, cache_write_5m_tokens bigint, cache_write_1h_tokens bigint, output_tokens bigint,
-    reasoning_tokens bigint, web_searches bigint, reported_cost bigint)
+    reasoning_tokens bigint, web_searches bigint, reported_cost bigint
+
+-- fragment: stated
+-- The answers of a JSON document.
+json_to_recordset(%(answers)b::json) AS value ({stated_columns})
+
+-- fragment: stated_of_sessions
+-- The answers of a JSON document that states their sessions.
+json_to_recordset(%(answers)b::json) AS value (session_id uuid, {stated_columns})
 
 -- fragment: added
 -- The addition to a stored sum.
@@ -84,6 +91,21 @@ WITH stored AS (
     {added}
 )
 SELECT key FROM stored
+
+-- name: add_to_new_sessions
+-- The answers of sessions without any, with their sums. None of their messages is a copy.
+WITH stored AS (
+    INSERT INTO answers ({answer})
+    SELECT session_id, key, value.message_sequence, coalesce(to_timestamp(time / 1000.0), '-infinity'), {facts},
+        reported_cost
+    FROM {stated_of_sessions}
+    RETURNING {answer}
+)
+INSERT INTO usage_rollups AS known ({group}, answers, {counts}, reported_cost, reported_answers)
+SELECT {sums}
+FROM stored CROSS JOIN (VALUES (1, NULL::bigint)) AS each (sign, copied_messages)
+GROUP BY {group}
+{added}
 
 -- name: revise
 -- New values of answers, and the changes of the sums: the new values less the stored ones. The first message and the

@@ -611,6 +611,32 @@ async def test_audit_lists_what_keys_did(keyed_client: AsyncClient, red: Team, b
     assert {each["action"] for each in rest.json()["audit"]} == {"key.create", "key.revoke"}
 
 
+async def test_audit_has_each_session_that_a_request_of_spans_creates(
+    keyed_client: AsyncClient, red: Team
+) -> None:
+    headers = bearer(red.keys["all"])
+    values = [("gen_ai.conversation.id", f"c{number}") for number in range(3)]
+    spans = [
+        {
+            "traceId": f"{number + 1:032x}",
+            "spanId": f"{number + 1:016x}",
+            "attributes": [{"key": key, "value": {"stringValue": value}}],
+        }
+        for number, (key, value) in enumerate(values)
+    ]
+    body = {"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}
+
+    assert (await keyed_client.post("/v1/traces", json=body, headers=headers)).json() == {}
+
+    page = (await keyed_client.get("/api/audit", params={"limit": 3}, headers=headers)).json()["audit"]
+    found = await keyed_client.get("/api/sessions", params={"source": "otel"}, headers=headers)
+    sessions = found.json()["sessions"]
+    assert {each["externalId"] for each in sessions} == {f"conversation:c{number}" for number in range(3)}
+    assert {(each["action"], each["target"], each["key"]) for each in page} == {
+        ("session.create", each["id"], "all") for each in sessions
+    }
+
+
 async def test_audit_counts_refused_sign_ins(
     app: Litestar, store: Store, red: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:

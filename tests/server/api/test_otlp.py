@@ -4,6 +4,7 @@ import gzip
 import json
 from collections.abc import Mapping
 from typing import Any
+from uuid import UUID
 
 import pytest
 from google.protobuf.json_format import ParseDict
@@ -15,6 +16,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 from ash_server.api.telemetry import bodies, exports
 from ash_server.ids import uuid7_text
+from ash_server.store.messages import MessageStore
+from ash_server.store.prepare import NewMessage
 
 JSON = "application/json"
 PROTOBUF = "application/x-protobuf"
@@ -201,6 +204,53 @@ async def test_a_span_that_changed_is_rejected(client: AsyncClient) -> None:
         ("assistant", "Hello"),
         ("assistant", "Again"),
     ]
+
+
+async def test_spans_that_others_store_meanwhile_are_rejected(
+    client: AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = uuid7_text()
+    await send(client, export(span(1, chat(name, [message("user", "Hi")], "Hello"))))
+    session = await session_of(client, f"conversation:{name}")
+    look_up = MessageStore.get_contents
+
+    async def look_up_and_store(store: MessageStore, id: UUID, ids: list[str]) -> dict[str, str | None]:
+        contents = await look_up(store, id, ids)
+        monkeypatch.undo()
+        await store.append(id, [NewMessage("Another text", id=ids[1])])
+        return contents
+
+    monkeypatch.setattr(MessageStore, "get_contents", look_up_and_store)
+
+    response = await send(
+        client, export(*(span(number, chat(name, [], f"Changed {number}")) for number in (1, 2, 3)))
+    )
+
+    assert (response.status_code, response.json()["partialSuccess"]["rejectedSpans"]) == (200, "2")
+    assert (await session_of(client, f"conversation:{name}"))["messageCount"] == session["messageCount"] + 2
+
+
+async def test_a_request_is_repeated_if_a_session_is_deleted_meanwhile(
+    client: AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = uuid7_text()
+    body = export(span(1, chat(name, [message("user", "Hi")], "Hello")))
+    await send(client, body)
+    session = await session_of(client, f"conversation:{name}")
+    append = MessageStore.append
+
+    async def delete_and_append(*args: Any) -> Any:
+        monkeypatch.undo()
+        await client.delete(f"/api/sessions/{session['id']}")
+        return await append(*args)
+
+    monkeypatch.setattr(MessageStore, "append", delete_and_append)
+
+    response = await send(client, body)
+
+    assert (response.status_code, "retry-after" in response.headers) == (503, True)
+    assert (await send(client, body)).json() == {}
+    assert (await session_of(client, f"conversation:{name}"))["messageCount"] == 1
 
 
 async def test_log_records_of_claude_code_are_a_session(client: AsyncClient) -> None:

@@ -12,7 +12,9 @@ from uuid import UUID, uuid4
 import pytest
 from psycopg import AsyncConnection, AsyncCursor, AsyncServerCursor
 
+from ash_server.store.bulk.new_sessions import FilledSession, read_sessions, write_sessions
 from ash_server.store.connections.pool import Connect
+from ash_server.store.connections.tenants import DEFAULT
 from ash_server.store.conversation.projection_inputs import read_summary
 from ash_server.store.conversation.standard_pages import get_conversation
 from ash_server.store.facts.report import read_facts
@@ -23,7 +25,7 @@ from ash_server.store.log.totals import count_items
 from ash_server.store.maintenance.deletion import delete_last_message, delete_message
 from ash_server.store.message_pages import get_message, list_page
 from ash_server.store.messages import append
-from ash_server.store.prepare import prepare_message
+from ash_server.store.prepare import NewMessage, prepare_message
 from ash_server.store.search.index import index_pending
 from ash_server.store.search.query import find
 from ash_server.store.search.within import find_in_session
@@ -146,6 +148,16 @@ async def read_usage(conn: AsyncConnection) -> None:
     await read_session_usage(conn, await default_prices(), [LONG])
 
 
+async def create_sessions(conn: AsyncConnection) -> None:
+    """As an OTLP request with a conversation for each span does."""
+    values = {"gen_ai.operation.name": "chat", "gen_ai.prompt": "Go", "gen_ai.usage.output_tokens": 3}
+    span = {"attributes": [{"key": key, "value": {"stringValue": value}} for key, value in values.items()]}
+    text = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]})
+    sessions = [FilledSession(f"s{number}", [NewMessage(text, id="1")]) for number in range(100)]
+    read = await read_sessions("otel", sessions, DEFAULT)
+    assert len(await write_sessions(conn, read)) == 100
+
+
 PROMPT, CALL, RESULT, ANSWER = turn(TURNS)
 NOTICE = {"id": "n1", "type": "system_message", "payload": {"text": "Note", "variant": "hook"}}
 
@@ -175,6 +187,7 @@ OPERATIONS: dict[str, Callable[[AsyncConnection], Awaitable[object]]] = {
     "end a session": lambda conn: end_session(conn, LONG),
     "delete a message": lambda conn: delete_message(conn, LONG, 700),
     "pop the last message": lambda conn: delete_last_message(conn, LONG),
+    "create 100 sessions with spans": create_sessions,
     "rebuild a session": lambda conn: rebuild_events(conn, LONG),
 }
 

@@ -123,6 +123,12 @@ async def record(connection: AnyConnection, action: str, target: object) -> None
         await connection.app.state.store.keys.record(key, action, str(target))
 
 
+async def record_each(connection: AnyConnection, action: str, targets: Sequence[object]) -> None:
+    """Add an action on each target to the audit log."""
+    if targets and (key := client_of(connection.scope).key) is not None:
+        await connection.app.state.store.keys.record_each(key, action, [*map(str, targets)])
+
+
 def session_cookie(connection: AnyConnection) -> str | None:
     return connection.cookies.get(SECURE_COOKIE if is_secure(connection) else COOKIE)
 

@@ -17,6 +17,7 @@ from psycopg._cursor_base import BaseCursor
 import ash_server.store
 from ash_server import NewMessage
 from ash_server.store import Store
+from ash_server.store.bulk import new_sessions
 from ash_server.store.connections import driver
 from ash_server.store.connections.cluster import DISTRIBUTED, ON_COORDINATOR
 from ash_server.store.connections.driver import Connection
@@ -27,6 +28,7 @@ from ash_server.store.schema.migrations import upgrade
 from ash_server.store.schema.tables import metadata
 from ash_server.store.search import newest
 from ash_server.store.statements import Statements
+from ash_server.store.usage import answers
 from tests.cluster import not_on_cluster, only_on_cluster
 from tests.server.cli.test_cli import Ash, ash  # noqa: F401  # a fixture
 from tests.tenant_statements import OWNED_BY_SERVER, VIEWS
@@ -55,6 +57,8 @@ RULES = {
 
 ONLY_WITHOUT_CITUS = {
     SQL.post_events,
+    *(new_sessions.SQL[name] for name in new_sessions.SQL),
+    answers.SQL.add_to_new_sessions,
     session_lists.SQL.list_folders,
     session_lists.SQL.list_projects,
     newest.SQL.find_other,

@@ -1,0 +1,1 @@
+"""Statements for many sessions at once."""
