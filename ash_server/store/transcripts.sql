@@ -8,7 +8,7 @@ SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))
 SELECT id, external_id, lineage IS NOT NULL, path, message_sequence, EXISTS (
     SELECT FROM messages WHERE session_id = sessions.id AND starts_with(messages.id, {record_id_prefix}))
 FROM sessions JOIN session_counters ON session_id = id
-WHERE id <> ALL(%(rejected)s) AND id IN (
+WHERE id <> ALL(%(rejected)s) AND id = ANY(ARRAY(
     SELECT id FROM tenant_lineages WHERE lineage @> ARRAY[%(key)s::text]
     UNION ALL
     SELECT id FROM sessions WHERE lineage IS NULL AND id = ANY(%(ids)s)
@@ -17,7 +17,7 @@ WHERE id <> ALL(%(rejected)s) AND id IN (
     WHERE lineage IS NULL AND path IS NULL AND provider_session_id = %(provider_session_id)s
     UNION ALL
     SELECT id FROM sessions WHERE path = %(path)s AND provider_session_id = %(provider_session_id)s
-)
+))
 ORDER BY lineage IS NULL AND id = ANY(%(ids)s) DESC, path = %(path)s DESC NULLS LAST, created_at, id
 LIMIT 1
 
@@ -49,9 +49,9 @@ UPDATE sessions SET parent_id = %s WHERE parent_id = %s
 -- The sessions that have a name in common with a session, originals before their copies.
 SELECT id, source, created_at, message_sequence, copy_of, copied_messages
 FROM sessions JOIN session_counters ON session_id = id
-WHERE id IN (
+WHERE id = ANY(ARRAY(
     SELECT id FROM tenant_lineages WHERE lineage && (SELECT lineage FROM sessions WHERE id = %s)
-)
+))
 ORDER BY (SELECT count(*) FROM unnest(lineage) AS name WHERE name LIKE 'session:%%'),
     first_at NULLS LAST, created_at, id
 LIMIT {max_relatives}

@@ -14,7 +14,7 @@ from psycopg import AsyncConnection, AsyncCursor, AsyncServerCursor
 
 from ash_server.store.bulk.new_sessions import FilledSession, read_sessions, write_sessions
 from ash_server.store.connections.pool import Connect
-from ash_server.store.connections.tenants import DEFAULT
+from ash_server.store.connections.tenants import APP_ROLE, DEFAULT
 from ash_server.store.conversation.projection_inputs import read_summary
 from ash_server.store.conversation.standard_pages import get_conversation
 from ash_server.store.facts.report import read_facts
@@ -30,6 +30,7 @@ from ash_server.store.search.index import index_pending
 from ash_server.store.search.query import find
 from ash_server.store.search.within import find_in_session
 from ash_server.store.session_rows import get_session
+from ash_server.store.transcripts import TranscriptNames, find_candidate, list_relatives
 from ash_server.store.usage.reports import default_prices
 from ash_server.store.usage.session_usage import read_session_usage
 from tests.cluster import not_on_cluster
@@ -205,3 +206,28 @@ async def test_operations_keep_their_budgets(meter: Meter) -> None:
         if any(map(int.__gt__, costs[name], limit))
     }
     assert exceeded == {}
+
+
+MAX_ROWS_OF_AN_IDENTITY = 5 * SESSIONS
+"""Each statement may read all sessions, but not all of them for each one."""
+
+
+@not_on_cluster("rows are counted on one server")
+async def test_a_transcript_is_identified_with_statistics_of_an_empty_store(
+    connection: AsyncConnection,
+) -> None:
+    """During a first import, PostgreSQL chooses plans for few sessions."""
+    await connection.execute("ANALYZE")
+    await connection.execute(FILL)
+    await connection.execute("UPDATE sessions SET lineage = ARRAY['session:' || id, 'transcript:' || id]")
+    await connection.execute(f"SET ROLE {APP_ROLE}")
+    key = f"transcript:{LONG}"
+    names = TranscriptNames(str(LONG), key, lineage=(key,))
+
+    candidate = await Meter(connection).measure(
+        lambda conn: find_candidate(conn, names, "claude", "/f.jsonl", [])
+    )
+    relatives = await Meter(connection).measure(lambda conn: list_relatives(conn, LONG))
+
+    assert candidate.rows < MAX_ROWS_OF_AN_IDENTITY
+    assert relatives.rows < MAX_ROWS_OF_AN_IDENTITY
