@@ -50,15 +50,21 @@ _WORDS_BY_PROVIDER = {
 }
 _PROVIDERS_BY_SOURCE = {
     "bedrock": "aws.bedrock",
+    "chatgpt_export": "openai",
     "claude": "anthropic",
+    "claude_ai_export": "anthropic",
     "codex": "openai",
     "gemini": "gcp.gen_ai",
     "gemini_cli": "gcp.gen_ai",
+    "grok_build": "x_ai",
+    "kimi": "moonshot_ai",
+    "mistral_vibe": "mistral_ai",
     "openai_chat": "openai",
     "openai_responses": "openai",
 }
 """Providers of sources with only one, for records that do not contain a provider."""
 _PROVIDER_KEYS = ("provider_name", "providerID", "model_provider", "provider")
+_PROVIDER_ATTRIBUTES = ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system")
 _KEYS_TO_PROVIDER = ("json", "model", "message", "response_metadata", "info", "kwargs", "payload")
 _SCHEMA_TYPES = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"})
 """Types in Gemini's schemas; JSON Schema uses lower case."""
@@ -83,10 +89,13 @@ def finish_reason(stop_reason: str) -> str:
     return _REASONS.get(_key(stop_reason), stop_reason)
 
 
-def provider_name(source: str, records: Sequence[Any]) -> str | None:
-    """Return the first provider in the records of an answer, or else the default of their source."""
+def provider_name(source: str, records: Sequence[Any]) -> str:
+    """Return the first provider in the records of an answer, or else the default of their source.
+
+    The conventions require a provider. For other sources it is the source: the program that chose the provider.
+    """
     named = next((name for record in records for name in _providers_in(record)), None)
-    return _PROVIDERS_BY_SOURCE.get(source) if named is None else _PROVIDERS.get(_key(named), named)
+    return _PROVIDERS_BY_SOURCE.get(source, source) if named is None else _PROVIDERS.get(_key(named), named)
 
 
 def _providers_in(record: Any) -> Iterator[str]:
@@ -95,10 +104,23 @@ def _providers_in(record: Any) -> Iterator[str]:
     yield from (record[key] for key in _PROVIDER_KEYS if isinstance(record.get(key), str) and record[key])
     for key in _KEYS_TO_PROVIDER:
         yield from _providers_in(record.get(key))
+    for attribute in _span_attributes(record):
+        if attribute.get("key") in _PROVIDER_ATTRIBUTES and isinstance(attribute.get("value"), dict):
+            name = attribute["value"].get("stringValue")
+            yield from (name,) if isinstance(name, str) and name else ()
     parts = record.get("parts")
     for part in parts if isinstance(parts, list) else ():
         metadata = part.get("providerMetadata") if isinstance(part, dict) else None
         yield from metadata if isinstance(metadata, dict) else ()
+
+
+def _span_attributes(record: Block) -> Iterator[Block]:
+    """Yield the attributes of spans in OTLP/JSON."""
+    level: list[Any] = [record]
+    for name in ("resourceSpans", "scopeSpans", "spans", "attributes"):
+        lists = (each.get(name) for each in level if isinstance(each, dict))
+        level = [child for each in lists if isinstance(each, list) for child in each]
+    yield from (each for each in level if isinstance(each, dict))
 
 
 def json_schema(schema: Any) -> Any:

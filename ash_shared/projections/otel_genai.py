@@ -1,9 +1,9 @@
 """Convert a conversation to the attributes that OpenTelemetry's GenAI conventions give the call of a model.
 
-The last answer is the output of the call, everything before it the input. Duplicates, retracted
-messages, subagents, notices of the client and the messages before a summary are left out. Unknown values are
-absent, except the finish reason, which is then `unknown`. Reasons, providers and parameter types use the terms of the
-conventions.
+The last answer is the output of the call, everything before it the input. Duplicates, retracted messages, subagents,
+notices of the client and the messages before a summary are left out. Unknown values are absent, except the finish
+reason, which is then `unknown`, and the provider, which is then the source. Reasons, providers and parameter types use
+the terms of the conventions.
 
 The conventions are in development; this is v0.1.0 (github.com/open-telemetry/semantic-conventions-genai).
 """

@@ -26,6 +26,7 @@ from ash_shared.projections._otel_messages import (
     conversation_of,
     output_message,
 )
+from ash_shared.projections._otel_terms import provider_name
 from ash_shared.projections.otel_genai import tool_definitions
 
 _JSON_ATTRIBUTES = frozenset(
@@ -66,7 +67,14 @@ def to_otlp(
     for message in known:
         conversation.add(message)
     agent = known[0].metadata.source if known else None
-    trace = _Trace(session_id, agent, requests, conversation.messages, default_time)
+    trace = _Trace(session_id, requests, conversation.messages, default_time)
+    trace.agent = {
+        "gen_ai.agent.name": agent,
+        "gen_ai.agent.version": next(
+            (each.metadata.cli_version for each in known if each.metadata.cli_version), None
+        ),
+    }
+    trace.provider = provider_name(agent or _SCOPE, requests)
     trace.once = {
         "gen_ai.system_instructions": conversation.instructions or None,
         "gen_ai.tool.definitions": tool_definitions(requests) or None,
@@ -99,6 +107,8 @@ class _Turn:
     start: int
     end: int
     has_answer: bool = False
+    provider: str | None = None
+    """Of the first answer."""
     inputs: list[ChatMessage] = field(default_factory=list)
     """Messages that no call of a model has contained yet."""
 
@@ -116,14 +126,17 @@ class _Trace:
     def __init__(
         self,
         session_id: str,
-        agent: str | None,
         requests: list[Any],
         messages: list[ChatMessage],
         default_time: int,
     ) -> None:
         self.once: OtelAttributes = {}
         """Attributes of the first call of a model."""
-        self._session_id, self._agent, self._requests = session_id, agent, requests
+        self.agent: OtelAttributes = {}
+        """Attributes of the agent."""
+        self.provider = ""
+        """The provider of turns without an answer."""
+        self._session_id, self._requests = session_id, requests
         self._times = _Times(messages, default_time)
         self._keys = Counter[tuple[_Kind, str]]()
         self._turns: list[_Turn] = []
@@ -181,6 +194,7 @@ class _Trace:
         span = _Span("chat", key, turn, start, end, attributes, model)
         self._spans.append(span)
         span.error = None if failed is None else (failed.code, failed.message)
+        turn.provider = turn.provider or described["gen_ai.provider.name"]
         turn.has_answer, turn.inputs, self.once = True, [], {}
         for part in answer.parts:
             if part["type"] == "tool_call" and isinstance(part.get("id"), str):
@@ -194,7 +208,7 @@ class _Trace:
             "gen_ai.tool.name": call.block["name"],
             "gen_ai.tool.call.id": call.block["id"],
             "gen_ai.tool.type": "function",
-            "gen_ai.tool.call.arguments": call.block["arguments"],
+            "gen_ai.tool.call.arguments": call.block.get("arguments"),
             "gen_ai.tool.call.result": _result(block.get("content", block.get("structured"))),
         }
         name, key = call.block["name"], self._key("execute_tool", f"{message_id}\n{call.block['id']}")
@@ -212,8 +226,13 @@ class _Trace:
 
     def _agent_span(self, turn: _Turn) -> _Span:
         """Return the span of a turn, with the prompts that have no answer."""
-        attributes = {"gen_ai.agent.name": self._agent, "gen_ai.input.messages": _input(turn.inputs)}
-        return _Span("invoke_agent", turn.key, turn, turn.start, turn.end, attributes, self._agent)
+        attributes = {
+            "gen_ai.provider.name": turn.provider or self.provider,
+            **self.agent,
+            "gen_ai.input.messages": _input(turn.inputs),
+        }
+        name = self.agent["gen_ai.agent.name"]
+        return _Span("invoke_agent", turn.key, turn, turn.start, turn.end, attributes, name)
 
     def _written(self, span: _Span) -> dict[str, Any]:
         root = self._id(8, "invoke_agent", span.turn.key)

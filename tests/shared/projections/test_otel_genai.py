@@ -61,7 +61,10 @@ ATTRIBUTES: Fields = {
 
 def problems(attributes: Json) -> Iterator[str]:
     """Yield violations of the conventions."""
-    yield from wrong_fields("attributes", attributes, {"gen_ai.operation.name": str}, ATTRIBUTES)
+    required: Fields = {"gen_ai.operation.name": str}
+    if "gen_ai.output.messages" in attributes:
+        required = {**required, "gen_ai.provider.name": str}
+    yield from wrong_fields("attributes", attributes, required, ATTRIBUTES)
     for part in attributes.get("gen_ai.system_instructions", []):
         yield from wrong_part(part)
     for tool in attributes.get("gen_ai.tool.definitions", []):
@@ -311,6 +314,10 @@ def test_reasons_of_the_sdks_are_all_translated() -> None:
     }
 
 
+def attribute(key: str, value: str) -> Json:
+    return {"key": key, "value": {"stringValue": value}}
+
+
 PROVIDERS: dict[str, tuple[Json, str | None]] = {
     "Messages": (
         {"role": "assistant", "type": "message", "model": "m", "stop_reason": "end_turn"},
@@ -325,7 +332,19 @@ PROVIDERS: dict[str, tuple[Json, str | None]] = {
     ),
     "OpenRouter": ({"object": "chat.completion", "provider": "xAI", "choices": []}, "x_ai"),
     "AI SDK": ({"parts": [{"type": "text"}, {"providerMetadata": {"mistral": {}}}]}, "mistral_ai"),
-    "not a name": ({"provider": {"id": 3}, "message": [], "model": "m"}, None),
+    "not a name": ({"provider": {"id": 3}, "message": [], "model": "m"}, "other"),
+    "a span": (
+        {
+            "resourceSpans": [
+                {"scopeSpans": [{"spans": [{"attributes": [attribute("gen_ai.provider.name", "mistral")]}]}]}
+            ]
+        },
+        "mistral_ai",
+    ),
+    "a span without one": (
+        {"resourceSpans": [None, {"scopeSpans": [{"spans": [{"attributes": 1}]}]}]},
+        "other",
+    ),
 }
 
 

@@ -1,13 +1,24 @@
 """A session as traces: a span for each turn, answer and call, with the conventions' names."""
 
 import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from ash_shared import to_otlp, transform_messages
-from tests.shared.projections.test_otel_genai import problems
+from tests.shared.projections.test_otel_genai import ATTRIBUTES, Fields, problems, wrong_fields
 from tests.shared.records.claude import line, text
+from tests.shared.texts import files_of
 
 Json = dict[str, Any]
+FAILED_STATUS = 2
+AS_JSON = {
+    "gen_ai.input.messages",
+    "gen_ai.output.messages",
+    "gen_ai.system_instructions",
+    "gen_ai.tool.call.arguments",
+    "gen_ai.tool.definitions",
+}
 BASH = {"type": "tool_use", "id": "c1", "name": "Bash", "input": {"command": "pytest"}}
 FAILED = {"type": "tool_result", "tool_use_id": "c1", "content": "1 failed", "is_error": True}
 USAGE = {"input_tokens": 3, "output_tokens": 40, "cache_read_input_tokens": 100}
@@ -35,28 +46,74 @@ RECORDS = (
 
 def exported(*records: Json, **options: Any) -> list[Json]:
     """Return the spans, with their attributes by name and decoded."""
-    messages = transform_messages("\n".join(map(json.dumps, records)))
-    document = to_otlp(messages, session_id="s", **options)
+    return spans_of("\n".join(map(json.dumps, records)), **options)
+
+
+def spans_of(text: str, **options: Any) -> list[Json]:
+    document = to_otlp(transform_messages(text), session_id="s", **options)
     json.dumps(document, ensure_ascii=False).encode()  # without lone surrogates
     [scoped] = document["resourceSpans"][0]["scopeSpans"]
     spans = [{**span, "attributes": decoded(span["attributes"])} for span in scoped["spans"]]
     for span in spans:
-        if span["attributes"]["gen_ai.operation.name"] == "chat":
-            assert list(problems(span["attributes"])) == []
+        assert list(span_problems(span)) == []
     return spans
 
 
 def decoded(attributes: list[Json]) -> Json:
-    return {each["key"]: value_of(each["value"]) for each in attributes}
+    return {each["key"]: value_of(each["value"], is_json=each["key"] in AS_JSON) for each in attributes}
 
 
-def value_of(value: Json) -> Any:
+def value_of(value: Json, *, is_json: bool = False) -> Any:
     [(kind, inner)] = value.items()
     if kind == "arrayValue":
         return [value_of(each) for each in inner["values"]]
     if kind == "intValue":
         return int(inner)
-    return json.loads(inner) if inner.startswith(("[", "{")) else inner
+    return json.loads(inner) if is_json else inner
+
+
+# Kind, required and further attributes by operation, in v0.1.0 of the conventions.
+COMMON: Fields = {"gen_ai.operation.name": str, "gen_ai.conversation.id": str}
+OPERATIONS: Mapping[str, tuple[int, Fields, Fields]] = {
+    "chat": (3, {**COMMON, "gen_ai.provider.name": str}, {**ATTRIBUTES, "error.type": str}),
+    "execute_tool": (
+        1,
+        {**COMMON, "gen_ai.tool.name": str},
+        {
+            "error.type": str,
+            "gen_ai.tool.call.arguments": object,
+            "gen_ai.tool.call.id": str,
+            "gen_ai.tool.call.result": object,
+            "gen_ai.tool.type": str,
+        },
+    ),
+    "invoke_agent": (
+        1,
+        {**COMMON, "gen_ai.provider.name": str, "gen_ai.agent.name": str},
+        {"gen_ai.agent.version": str, "gen_ai.input.messages": list},
+    ),
+}
+SUBJECTS = {
+    "chat": ("gen_ai.request.model", "gen_ai.response.model"),
+    "execute_tool": ("gen_ai.tool.name",),
+    "invoke_agent": ("gen_ai.agent.name",),
+}
+
+
+def span_problems(span: Json) -> Iterator[str]:
+    attributes = span["attributes"]
+    operation = attributes["gen_ai.operation.name"]
+    kind, required, optional = OPERATIONS[operation]
+    yield from wrong_fields(operation, attributes, required, optional)
+    if operation == "chat":
+        yield from problems({name: attributes[name] for name in attributes if name != "error.type"})
+    subject = next((attributes[name] for name in SUBJECTS[operation] if name in attributes), None)
+    if span["name"] != (f"{operation} {subject}" if subject else operation):
+        yield f"name {span['name']!r}"
+    if span["kind"] != kind:
+        yield f"kind {span['kind']}"
+    if ("error.type" in attributes) != (span["status"].get("code") == FAILED_STATUS):
+        yield f"status {span['status']}"
 
 
 def named(spans: list[Json], name: str) -> list[Json]:
@@ -116,6 +173,7 @@ def test_a_prompt_without_an_answer_is_in_the_span_of_its_turn() -> None:
     assert last["attributes"] == {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.conversation.id": "s",
+        "gen_ai.provider.name": "anthropic",
         "gen_ai.agent.name": "claude",
         "gen_ai.input.messages": [{"role": "user", "parts": [{"type": "text", "content": "Thank you."}]}],
     }
@@ -148,7 +206,7 @@ def test_results_that_are_not_text_are_json() -> None:
         "execute_tool",
     )
 
-    assert span["attributes"]["gen_ai.tool.call.result"] == [text("Drawn."), image]
+    assert json.loads(span["attributes"]["gen_ai.tool.call.result"]) == [text("Drawn."), image]
 
 
 def test_lone_surrogates_are_replaced() -> None:
@@ -171,3 +229,34 @@ def test_a_session_without_times_has_the_default_one() -> None:
 
 def test_an_empty_session_has_no_spans() -> None:
     assert exported() == []
+
+
+def test_corpus_follows_the_conventions_of_spans(corpus_folder: Path) -> None:
+    for path, lines in files_of(corpus_folder):
+        ids = [span["spanId"] for span in spans_of(lines)]
+        assert len(ids) == len({*ids}), path.name
+
+
+def test_a_call_without_arguments_is_exported() -> None:
+    [span] = named(
+        exported(
+            {"type": "tool_use", "id": "c1", "name": "wait", "input": None},
+            {"type": "tool_result", "tool_use_id": "c1", "content": "Done."},
+        ),
+        "execute_tool",
+    )
+
+    assert "gen_ai.tool.call.arguments" not in span["attributes"]
+
+
+def test_spans_keep_their_ids_when_messages_are_retracted() -> None:
+    later = said(40, "assistant", text("You are welcome."), message=answered("m4"))
+    whole, without_first = exported(*RECORDS, later), exported(*RECORDS[4:], later)
+
+    assert [span["spanId"] for span in without_first] == [span["spanId"] for span in whole[4:]]
+
+
+def test_the_agent_has_its_version() -> None:
+    spans = exported(said(1, "user", text("Hi"), version="2.1.330"))
+
+    assert spans[0]["attributes"]["gen_ai.agent.version"] == "2.1.330"
