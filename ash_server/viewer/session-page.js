@@ -431,7 +431,7 @@ class SessionPage extends SessionView {
     if (!isFirst) history.replaceState(history.state, "", placeUrl(this.path, place));
     const element = findElement(this.renderer, place);
     const pattern = hitPattern(q);
-    const isCurrent = this.search.current === hit.number; // else another hit was chosen, or the search ended
+    const isCurrent = this.search.current === hit.eventSequence; // else another hit was chosen, or the search ended
     if (!element || !pattern || !isCurrent) return;
     if (element.matches("details")) element.open = true;
     this.renderer.fillToolBody(element);

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.async_api import Page, Route, expect
@@ -98,6 +99,42 @@ async def test_goes_from_hit_to_hit_in_all_of_a_session(page: Page, session: Ses
     assert kinds == ["User", "Thinking", "Tool call", "Tool result", "Assistant"]
     assert forwards == [*SHOWN, SHOWN[0]]
     assert backwards == SHOWN[-1]
+
+
+async def test_goes_from_hit_to_hit_in_a_long_session(page: Page, session: Session) -> None:
+    """Its pages are short, some are empty, and the hits have no numbers."""
+    visited = set[str]()
+
+    async def answer_in_parts(route: Route) -> None:
+        url = route.request.url
+        query = parse_qs(urlsplit(url).query)
+        if url not in visited and (query.keys() & {"after", "before"}):
+            visited.add(url)
+            cursors = {"nextAfter": query.get("after"), "prevBefore": query.get("before")}
+            places = {name: int(value[0]) for name, value in cursors.items() if value}
+            await route.fulfill(json={"hits": [], "total": 0, "atLeast": True, **places})
+            return
+        answer = await (await route.fetch(url=url.replace("limit=50", "limit=2"))).json()
+        for hit in answer["hits"]:
+            del hit["number"]
+        await route.fulfill(json=answer | {"total": 1000, "atLeast": True})
+
+    await session.add_events(*ONE_OF_EACH)
+    await search(page, session, "heron")
+    await expect(page.locator(".find-sum")).to_have_text("5 hits")
+    sequences = await page.locator(".find-hit").evaluate_all(
+        "(all) => all.map((each) => each.dataset.sequence)"
+    )
+    await page.route("**/search?*", answer_in_parts)
+    await page.locator(".find-input").fill("Heron")
+    await expect(page.locator(".find-sum")).to_have_text("1,000+ hits")
+
+    keys = [("Enter", n) for n in (0, 1, 2, 3, 4, 0)] + [("Shift+Enter", n) for n in (4, 3, 2, 1, 0, 4)]
+    for key, index in keys:
+        await page.keyboard.press(key)
+        current = f".find-hit[aria-current=true][data-sequence='{sequences[index]}']"
+        await expect(page.locator(current)).to_have_count(1)
+    assert await shown(page, "1,000+ hits") == SHOWN[-1]
 
 
 async def test_keys_go_from_hit_to_hit(page: Page, session: Session) -> None:

@@ -34,8 +34,16 @@ class SessionSearchController(Controller):
         place: SearchPlace = "everything",
         after: Annotated[
             int,
-            QueryParameter(ge=0, le=LAST_SEQUENCE, description="Only hits after the hit with this number."),
+            QueryParameter(ge=0, le=LAST_SEQUENCE, description="Only hits after this event sequence."),
         ] = 0,
+        before: Annotated[
+            int | None,
+            QueryParameter(
+                ge=1,
+                le=LAST_SEQUENCE + 1,
+                description="The last hits before this event sequence; excludes `at`.",
+            ),
+        ] = None,
         at: Annotated[
             int,
             QueryParameter(
@@ -48,14 +56,23 @@ class SessionSearchController(Controller):
     ) -> SessionHitPage:
         """Search one session.
 
-        Returns the matching events, numbered in the order of the log, and their total. `q` has the same
-        syntax as in the search over all sessions. To page, pass `nextAfter` as `after`; pages with large texts
-        are shorter. To jump to a position, use `at`. New events are indexed first, for a limited time;
+        Returns the matching events in the order of the log, with their numbers and their total. `q` has the same
+        syntax as in the search over all sessions. To page, pass `nextAfter` as `after`, or `prevBefore` as `before`;
+        pages with large texts are shorter. To jump to a position, use `at`. In a session of more than 30,000 events,
+        the hits of a frequent word have no numbers, `total` is at most 1,000 with `atLeast`, and a page reads 20,000
+        events, so it may be empty although others follow. New events are indexed first, for a limited time;
         `pending` is the number of events that are still not indexed. If there are no hits, `suggestions` has queries
         with similar words.
         """
         return await reader(
             lambda store: store.search.find_in_session(
-                session_id, q, place=place, after=after, at=at, limit=limit, redact=is_redacted(request.scope)
+                session_id,
+                q,
+                place=place,
+                after=after,
+                before=before,
+                at=at,
+                limit=limit,
+                redact=is_redacted(request.scope),
             )
         )

@@ -11,6 +11,7 @@ from typing import Any
 
 from psycopg import AsyncConnection, errors
 
+from ash_server.store.connections.pool import is_distributed
 from ash_server.store.search.tokens import QueryWord, single_words
 from ash_server.store.statements import Sql, statements
 
@@ -23,7 +24,11 @@ _BEGINNING = 4
 _MAX_WORDS = 4
 """Words of a query that are looked up."""
 _MAX_ROWS, _MAX_READ = 200, 1000
-"""Rows of the index that are read, and their words."""
+"""Rows that are read, and their words."""
+_MAX_SEARCHED = 2000
+"""Rows that are searched for a word before the indexes."""
+_MAX_INDEXED = 5000
+"""Rows of the indexes of words that are searched for rows of one session."""
 _ANY_ROW = "!' '"
 """A query that every row matches: no word is a blank."""
 _TIMEOUT_MS = 200
@@ -60,13 +65,20 @@ class _Lookup:
 
     def __init__(self, conn: AsyncConnection, condition: Sql, params: Mapping[str, Any]) -> None:
         self._conn = conn
-        self._has_words = SQL.has_words.fill(condition=condition)
-        self._read_words = SQL.read_words.fill(condition=condition)
+        indexed = SQL.some_rows if is_distributed(conn) else SQL.some_indexed_rows
+        self._some = SQL.some_rows.fill(condition=condition)
+        self._indexed = indexed.fill(condition=condition)
         self._params = params
         self._deadline = time.monotonic() + _MAX_MS / 1000
 
     async def is_missing(self, word: str) -> bool:
-        return await self._fetch(self._has_words, {"query": f"'{word}':*"}) == []
+        query = f"'{word}':*"
+        values = {"word": query, "rows": _MAX_SEARCHED, "indexed": _MAX_INDEXED}
+        in_some, in_indexed = (SQL.has_words.fill(rows=rows) for rows in (self._some, self._indexed))
+        return (
+            await self._fetch(in_some, {**values, "query": _ANY_ROW}, by_index=False) == []
+            and await self._fetch(in_indexed, {**values, "query": query}, by_index=True) == []
+        )
 
     async def nearest_words(self, word: str) -> list[str]:
         """Return stored words near to one, the most frequent first."""
@@ -90,18 +102,17 @@ class _Lookup:
         beginning: str | None = None,
         by_index: bool = True,
     ) -> list[str]:
-        bounds = {"rows": _MAX_ROWS, "most": _MAX_READ}
+        bounds = {"rows": _MAX_ROWS, "most": _MAX_READ, "indexed": _MAX_INDEXED}
         values = {"query": query, "candidates": candidates, "beginning": beginning, **bounds}
-        return [each for each, _ in await self._fetch(self._read_words, values, by_index=by_index) or ()]
+        statement = SQL.read_words.fill(rows=self._indexed if by_index else self._some)
+        return [each for each, _ in await self._fetch(statement, values, by_index=by_index) or ()]
 
-    async def _fetch(
-        self, statement: Sql, values: Mapping[str, Any], *, by_index: bool = True
-    ) -> list[Any] | None:
+    async def _fetch(self, statement: Sql, values: Mapping[str, Any], *, by_index: bool) -> list[Any] | None:
         """Return the rows of a statement; None if it takes too long, or if no time is left."""
         timeout = min(_TIMEOUT_MS, round((self._deadline - time.monotonic()) * 1000))
         if timeout <= 0:
             return None
-        bounds = [f"{timeout}ms", "off" if by_index else "on"]
+        bounds = [f"{timeout}ms", *(["off"] * 2 if by_index else ["on"] * 2)]
         try:
             async with self._conn.transaction():
                 await self._conn.execute(SQL.set_bounds, bounds)

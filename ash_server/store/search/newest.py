@@ -18,7 +18,7 @@ from psycopg.rows import args_row
 from ash_server.store.connections.pool import is_distributed
 from ash_server.store.statements import Sql, statements
 from ash_shared.model.event_types import Weight
-from ash_shared.model.message import Role
+from ash_shared.model.message import LAST_SEQUENCE, Role
 
 MAX_COUNTED = 1000
 """Matches of a session that are counted one by one."""
@@ -89,6 +89,10 @@ class ResultKey(NamedTuple):
     sequence: int
 
 
+NEWEST = ResultKey("infinity", UUID(int=2**128 - 1), LAST_SEQUENCE)
+"""A place before all results."""
+
+
 class NewestMatches(NamedTuple):
     matches: list[FoundMatch]
     end: ResultKey | None
@@ -151,6 +155,29 @@ async def find_newest(
     return NewestMatches(await _describe(conn, sql, params, found), end)
 
 
+async def is_rare_in_session(
+    conn: AsyncConnection, by_index: Sql, contains: Sql, params: Mapping[str, Any]
+) -> bool:
+    """True if few rows of the store have the words.
+
+    The index is not asked for words that the last events of the session or of the store often have.
+    """
+    _, last = await read_bounds(conn, params["session_id"])
+    bounds = {"sequence": last + 1, "last_sequence": last + 1 - FIRST_ROWS}
+    if await _is_frequent(conn, contains, SQL.in_window_of_session, {**params, **bounds}):
+        return False
+    _, newest = await _bound_all(conn, {**params, "since": None}, NEWEST, FIRST_ROWS)
+    if await _is_frequent(conn, contains, SQL.in_window.fill(in_sessions=Sql("TRUE")), newest):
+        return False
+    return await _has_few_rows(conn, by_index, params)
+
+
+async def read_bounds(conn: AsyncConnection, session_id: UUID) -> tuple[int, int]:
+    """Return the first and the last event of a session."""
+    row = await (await conn.execute(SQL.bounds_of_log, [session_id])).fetchone()
+    return row or (1, 0)
+
+
 async def _skip_full(
     conn: AsyncConnection, params: Mapping[str, Any], found: Sequence[WindowMatch], end: ResultKey
 ) -> ResultKey:
@@ -167,20 +194,26 @@ async def _skip_full(
 async def _read_all(
     conn: AsyncConnection, sql: SearchSql, params: Mapping[str, Any], after: ResultKey, rows: int
 ) -> _Window:
+    end, bounds = await _bound_all(conn, params, after, rows)
+    parts = _Parts(SQL.in_window, SQL.newest_first, SQL.is_newer)
+    return await _read(conn, sql, bounds, parts, end)
+
+
+async def _bound_all(
+    conn: AsyncConnection, params: Mapping[str, Any], after: ResultKey, rows: int
+) -> tuple[ResultKey | None, Mapping[str, Any]]:
+    """Return where a window of the store ends, and the parameters of `in_window`."""
     values = {**params, **after._asdict(), "rows": rows}
     bound = await (await conn.execute(SQL.find_bound, values, prepare=False)).fetchone()
     end = ResultKey(*bound) if bound else None
     last = end or ResultKey("-infinity", UUID(int=0), 0)
-    bounds = {"last_at": last.at, "last_id": last.id, "last_sequence": last.sequence}
-    parts = _Parts(SQL.in_window, SQL.newest_first, SQL.is_newer)
-    return await _read(conn, sql, {**values, **bounds}, parts, end)
+    return end, {**values, "last_at": last.at, "last_id": last.id, "last_sequence": last.sequence}
 
 
 async def _read_session(
     conn: AsyncConnection, sql: SearchSql, params: Mapping[str, Any], after: ResultKey, rows: int
 ) -> _Window:
-    row = await (await conn.execute(SQL.bounds_of_log, [params["session_id"]])).fetchone()
-    first, last = row or (1, 0)
+    first, last = await read_bounds(conn, params["session_id"])
     before = min(after.sequence, last + 1)
     end = after._replace(sequence=before - rows) if before - rows > first else None
     bounds = {"sequence": before, "last_sequence": before - rows}
@@ -218,10 +251,19 @@ async def _read(
 
 async def _is_rare(conn: AsyncConnection, sql: SearchSql, params: Mapping[str, Any], window: _Window) -> bool:
     """True if few rows of the store have the words. The index is not asked for words that the window often has."""
-    statement = SQL.count_in_window.fill(condition=sql.contains, window=window.rows)
-    if await _fetch_number(conn, statement, window.params) > _RARE:
-        return False
-    statement = SQL.count_matching_rows.fill(condition=sql.by_index)
+    return not await _is_frequent(conn, sql.contains, window.rows, window.params) and await _has_few_rows(
+        conn, sql.by_index, params
+    )
+
+
+async def _is_frequent(conn: AsyncConnection, contains: Sql, window: Sql, params: Mapping[str, Any]) -> bool:
+    return (
+        await _fetch_number(conn, SQL.count_in_window.fill(condition=contains, window=window), params) > _RARE
+    )
+
+
+async def _has_few_rows(conn: AsyncConnection, by_index: Sql, params: Mapping[str, Any]) -> bool:
+    statement = SQL.count_matching_rows.fill(condition=by_index)
     return await _fetch_number(conn, statement, {**params, "rows": MAX_SORTED + 1}) <= MAX_SORTED
 
 

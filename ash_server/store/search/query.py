@@ -37,6 +37,7 @@ from ash_server.store.search.index import (
 )
 from ash_server.store.search.nearest import suggest_queries
 from ash_server.store.search.newest import (
+    NEWEST,
     NO_LIMIT,
     FoundMatch,
     IndexedMatch,
@@ -149,7 +150,7 @@ async def find(conn: AsyncConnection, q: str, **filters: Unpack[SearchFilter]) -
     sessions = await _find_sessions(conn, filters)
     if sessions is None:
         return SearchPage(results=[])
-    first = _read_cursor(after) if after else _NEWEST
+    first = _read_cursor(after) if after else NEWEST
     params = {
         **sessions.params,
         **dict.fromkeys(("session_id", "role", "since", "until")),
@@ -313,12 +314,9 @@ def _to_cursor(last: ResultKey) -> str:
 def _read_cursor(cursor: str) -> ResultKey:
     try:
         at, id, sequence = urlsafe_b64decode(cursor).decode().split(" ")
-        moment = at if at == _NEWEST.at else datetime.fromisoformat(at).astimezone(UTC).isoformat()
+        moment = at if at == NEWEST.at else datetime.fromisoformat(at).astimezone(UTC).isoformat()
         if not 0 <= int(sequence) <= LAST_SEQUENCE:
             raise ValueError
         return ResultKey(moment, UUID(id), int(sequence))
     except (ValueError, OverflowError):
         raise InvalidParameter("after is not the cursor of a search") from None
-
-
-_NEWEST = ResultKey("infinity", UUID(int=2**128 - 1), LAST_SEQUENCE)

@@ -1,12 +1,13 @@
 import { getJson, isAborted, messageOf, withQuery } from "../lib/api.js";
 import { blurActiveElement, el, iconButton } from "../lib/dom.js";
 import { PENDING_MS, hasSearchWord, hitPlace, markedSnippet, suggestedQueries } from "../lib/search-result.js";
-import { formatNumber, pluralize } from "../lib/number-format.js";
+import { formatHits, formatNumber, pluralize } from "../lib/number-format.js";
 import { clockTime } from "../lib/time-format.js";
 import { placeUrl } from "./permalinks.js";
 
 const DELAY_MS = 250;
 const PAGE = 50;
+const AFTER_LAST = Number.MAX_SAFE_INTEGER;
 
 const ROLE_NAMES = { user: "User", assistant: "Assistant", tool: "Tool", system: "System" };
 const TYPE_NAMES = {
@@ -17,8 +18,8 @@ const TYPE_NAMES = {
 };
 
 /**
- * A hit: an event, numbered in the order of the log.
- * @typedef {{number: number, eventId: string, sequence?: number, eventSequence: number, type: string, role: string,
+ * A hit: an event, numbered in the order of the log unless the session is long and the word is frequent.
+ * @typedef {{number?: number, eventId: string, sequence?: number, eventSequence: number, type: string, role: string,
  *   createdAt: string, snippet: string, marks: [number, number][]}} Hit
  */
 
@@ -27,14 +28,18 @@ export class SessionSearch {
   /** The query of the hits. */
   q = "";
   total = 0;
+  /** True if there may be more hits. */
+  isAtLeast = false;
   /** Queries to try instead of one without hits. @type {string[] | undefined} */
   suggestions;
   /** The number of events that cannot be searched yet. @type {number | undefined} */
   pending;
-  /** The number of the hit that is shown. @type {number | undefined} */
+  /** The sequence of the hit that is shown. @type {number | undefined} */
   current;
   /** The hits that are listed, without gaps. @type {Hit[]} */
   hits = [];
+  /** The cursors of the next and the previous hits. @type {{after?: number, before?: number}} */
+  cursors = {};
   /** @type {number | undefined} */
   timer;
   /** @type {AbortController | undefined} */
@@ -122,7 +127,9 @@ export class SessionSearch {
   clear() {
     this.hits = [];
     this.suggestions = undefined;
+    this.cursors = {};
     this.total = 0;
+    this.isAtLeast = false;
     this.current = undefined;
     this.onClear();
   }
@@ -132,7 +139,10 @@ export class SessionSearch {
     this.results.hidden = !this.isActive;
     this.list.hidden = false;
     this.clear();
-    if (this.isActive) await this.load({ at: this.position() });
+    if (!this.isActive) return;
+    const position = this.position();
+    const isLoaded = await this.load({ at: position });
+    if (isLoaded && this.isAtLeast && !this.hits.length && position) await this.load({ before: position });
   }
 
   /** Load and list a page of hits, again while events are pending; false on failure. */
@@ -142,9 +152,11 @@ export class SessionSearch {
     this.request = new AbortController();
     const { signal } = this.request;
     try {
-      const page = await getJson(withQuery(this.address, { q: this.q, limit: PAGE, ...query }), { signal });
+      const page = await this.readHits(query, signal);
       this.hits = page.hits;
+      this.cursors = { after: page.nextAfter, before: page.prevBefore };
       this.total = page.total;
+      this.isAtLeast = page.atLeast ?? false;
       this.pending = page.pending;
       this.suggestions = page.suggestions;
       if (page.pending) this.timer = setTimeout(() => this.load(query), PENDING_MS);
@@ -154,6 +166,15 @@ export class SessionSearch {
       if (!isAborted(problem)) this.show(messageOf(problem));
       return false;
     }
+  }
+
+  /** The next page with hits: in a long session, pages without hits may come first. */
+  async readHits(query, signal) {
+    const page = await getJson(withQuery(this.address, { q: this.q, limit: PAGE, ...query }), { signal });
+    const isForward = query.before === undefined;
+    const next = isForward ? { after: page.nextAfter } : { before: page.prevBefore };
+    const isLast = (isForward ? page.nextAfter : page.prevBefore) === undefined;
+    return page.hits.length || isLast ? page : this.readHits(next, signal);
   }
 
   show(summary = this.summaryText()) {
@@ -173,15 +194,16 @@ export class SessionSearch {
 
   hitsText() {
     if (!this.total) return "Nothing found";
-    if (this.current === undefined) return pluralize(this.total, "hit");
-    return `${formatNumber(this.current)} of ${formatNumber(this.total)}`;
+    const { number } = this.hits.find((hit) => hit.eventSequence === this.current) ?? {};
+    if (number === undefined) return formatHits({ matches: this.total, atLeast: this.isAtLeast });
+    return `${formatNumber(number)} of ${formatNumber(this.total)}`;
   }
 
   hitLink(hit) {
     const label = TYPE_NAMES[hit.type] ?? ROLE_NAMES[hit.role];
     return el(
       "a",
-      { class: "find-hit", href: placeUrl(this.path, hitPlace(hit)), "data-number": hit.number },
+      { class: "find-hit", href: placeUrl(this.path, hitPlace(hit)), "data-sequence": hit.eventSequence },
       el("span", { class: "find-where" }, label, " · ", clockTime(Date.parse(hit.createdAt))),
       el("span", { dir: "auto" }, ...markedSnippet(hit)),
     );
@@ -189,7 +211,7 @@ export class SessionSearch {
 
   markCurrent() {
     for (const link of this.list.querySelectorAll("a")) {
-      const isCurrent = Number(link.dataset.number) === this.current;
+      const isCurrent = Number(link.dataset.sequence) === this.current;
       link.setAttribute("aria-current", String(isCurrent));
       if (isCurrent) link.scrollIntoView({ block: "nearest" });
     }
@@ -204,28 +226,41 @@ export class SessionSearch {
   async go(steps) {
     if (!this.isActive) return;
     await this.search();
-    const number = this.current === undefined ? this.start(steps) : this.current + steps;
-    if (this.total) await this.showHit(this.wrapped(number));
+    const hit = await this.hitAt(this.indexOfNext(steps), steps);
+    if (hit) await this.showHit(hit);
   }
 
-  start(steps) {
-    const position = this.position();
-    const next = this.hits.find((hit) => hit.eventSequence >= position)?.number ?? this.total + 1;
-    return steps > 0 ? next : next - 1;
+  /** The index of the next or previous hit in the list, or one beyond its ends. */
+  indexOfNext(steps) {
+    const { current, hits } = this;
+    const place = current ?? this.position();
+    if (steps < 0) return hits.findLastIndex((hit) => hit.eventSequence < place);
+    const index = hits.findIndex(({ eventSequence }) => eventSequence > place || (!current && eventSequence === place));
+    return index < 0 ? hits.length : index;
   }
 
-  wrapped(number) {
-    return ((number - 1 + this.total) % this.total) + 1;
+  /**
+   * The hit at an index of the list. Beyond its ends, load the next hits; after the last one, the first.
+   *
+   * @param {number} index
+   * @param {1 | -1} steps
+   */
+  async hitAt(index, steps) {
+    if (index in this.hits || !this.hits.length) return this.hits[index];
+    const { after, before } = this.cursors;
+    const [beyond, other] = steps > 0 ? [after, before] : [before, after];
+    if (beyond !== undefined && !(await this.load(steps > 0 ? { after } : { before }))) return undefined;
+    const isAround = beyond === undefined || !this.hits.length;
+    if (isAround && (other !== undefined || !this.hits.length)) {
+      if (!(await this.load(steps > 0 ? {} : { before: AFTER_LAST }))) return undefined;
+    }
+    return steps > 0 ? this.hits[0] : this.hits.at(-1);
   }
 
-  /** Show a hit, loading its page of the list if needed. */
-  async showHit(number) {
-    const find = () => this.hits.find((hit) => hit.number === number);
-    if (!find()) await this.load({ after: Math.max(0, number - PAGE / 2) });
-    const hit = find();
-    if (!hit) return;
+  /** Show a hit of the list. */
+  async showHit(hit) {
     const isFirst = this.current === undefined;
-    this.current = number;
+    this.current = hit.eventSequence;
     this.summary.textContent = this.summaryText();
     this.results.hidden = false;
     this.list.hidden = true;
@@ -237,7 +272,8 @@ export class SessionSearch {
     const link = event.target.closest("a");
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
-    this.showHit(Number(link.dataset.number));
+    const hit = this.hits.find(({ eventSequence }) => eventSequence === Number(link.dataset.sequence));
+    if (hit) this.showHit(hit);
   }
 
   onKey(event) {

@@ -266,44 +266,62 @@ async def test_errors_do_not_repeat_the_query(client: AsyncClient) -> None:
     assert name not in response.text
 
 
-async def within(client: AsyncClient, session: str, **params: Any) -> tuple[list[tuple[int, int]], int, Any]:
-    """The numbers and messages of a page of hits, the total, and the cursor."""
+async def within(client: AsyncClient, session: str, **params: Any) -> tuple[list[int], int, list[bool]]:
+    """The numbers of a page of hits, the total, and whether it has correct cursors for the next and previous hits."""
     response = await client.get(f"/api/sessions/{session}/search", params=params)
     response.raise_for_status()
     page = response.json()
-    return [(hit["number"], hit["sequence"]) for hit in page["hits"]], page["total"], page.get("nextAfter")
+    hits = page["hits"]
+    assert [hit["number"] for hit in hits] == [hit["sequence"] for hit in hits] or "in" in params
+    cursors = [page.get("nextAfter"), page.get("prevBefore")]
+    assert not hits or set(cursors) <= {None, hits[0]["eventSequence"], hits[-1]["eventSequence"]}
+    return [hit["number"] for hit in hits], page["total"], [each is not None for each in cursors]
 
 
 async def test_hits_of_a_session_are_numbered_in_the_order_of_its_log(own_client: AsyncClient) -> None:
     lines = [line for _ in range(10) for line in (PROMPT, CALL, RESULT)]
     session = await store(own_client, *lines)
     await store(own_client, PROMPT)
-    places = [(number, number) for number in range(1, 31)]
-    middle = (await own_client.get(f"/api/sessions/{session}/events?message=15")).json()["events"]
-    at = next(event["sequence"] for event in middle if event.get("messageSequence") == 15)
+    events = (await own_client.get(f"/api/sessions/{session}/events")).json()["events"]
+    of = {
+        event["messageSequence"]: event["sequence"]
+        for event in reversed(events)
+        if "messageSequence" in event
+    }
 
     pages = {
         "all": await within(own_client, session, q="heron"),
-        "a page": await within(own_client, session, q="heron", limit=4, after=8),
-        "the last page": await within(own_client, session, q="heron", limit=4, after=28),
-        "around a place": await within(own_client, session, q="heron", limit=4, at=at),
+        "a page": await within(own_client, session, q="heron", limit=4, after=of[9] - 1),
+        "the last page": await within(own_client, session, q="heron", limit=4, after=of[29] - 1),
+        "before a place": await within(own_client, session, q="heron", limit=4, before=of[13]),
+        "between two places": await within(own_client, session, q="heron", after=of[8], before=of[11]),
+        "before the end": await within(own_client, session, q="heron", limit=4, before=2**53 - 1),
+        "before the first hit": await within(own_client, session, q="heron", before=1),
+        "around a place": await within(own_client, session, q="heron", limit=4, at=of[15]),
         "around the start": await within(own_client, session, q="heron", limit=4, at=1),
         "after the end": await within(own_client, session, q="heron", limit=4, at=2**50),
-        "after the last hit": await within(own_client, session, q="heron", after=30),
+        "after the last hit": await within(own_client, session, q="heron", after=of[30] + 1),
         "results only": await within(own_client, session, q="grey", **{"in": "results"}, limit=1),
         "nothing": await within(own_client, session, q="kite"),
     }
 
+    def numbers(first: int, last: int) -> list[int]:
+        return [*range(first, last + 1)]
+
     assert pages == {
-        "all": (places, 30, None),
-        "a page": (places[8:12], 30, 12),
-        "the last page": (places[28:], 30, None),
-        "around a place": (places[12:16], 30, 16),
-        "around the start": (places[:4], 30, 4),
-        "after the end": (places[27:], 30, None),
-        "after the last hit": ([], 30, None),
-        "results only": ([(1, 3)], 10, 1),
-        "nothing": ([], 0, None),
+        "all": (numbers(1, 30), 30, [False, False]),
+        "a page": (numbers(9, 12), 30, [True, True]),
+        "the last page": ([29, 30], 30, [False, True]),
+        "before a place": (numbers(9, 12), 30, [True, True]),
+        "between two places": ([9, 10], 30, [True, True]),
+        "before the end": (numbers(27, 30), 30, [False, True]),
+        "before the first hit": ([], 30, [False, False]),
+        "around a place": (numbers(13, 16), 30, [True, True]),
+        "around the start": (numbers(1, 4), 30, [True, False]),
+        "after the end": (numbers(28, 30), 30, [False, True]),
+        "after the last hit": ([], 30, [False, False]),
+        "results only": ([1], 10, [True, False]),
+        "nothing": ([], 0, [False, False]),
     }
 
 

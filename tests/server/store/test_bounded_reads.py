@@ -89,6 +89,12 @@ READS: dict[str, tuple[Callable[[AsyncConnection], Awaitable[Any]], int]] = {
     "a role that no event has": (lambda conn: find(conn, "heron", role="tool"), 28_000),
     "in a long session": (lambda conn: find(conn, "heron", session_id=LONG), 11_000),
     "in a short session": (lambda conn: find_in_session(conn, SHORT, "heron"), 200),
+    "within a long session": (lambda conn: find_in_session(conn, LONG, "heron"), 8_100),
+    "within a long session, before a place": (
+        lambda conn: find_in_session(conn, LONG, "heron", before=50_000),
+        8_100,
+    ),
+    "no word within a long session": (lambda conn: find_in_session(conn, LONG, "quince"), 2_100),
     "no project": (lambda conn: list_sessions(conn, project="/nowhere"), 100),
     "no title": (lambda conn: list_sessions(conn, q="no title has this"), 3_000),
     "messages with an image": (lambda conn: list_page(conn, LONG, type="image"), 51_000),
