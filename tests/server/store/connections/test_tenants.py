@@ -21,7 +21,8 @@ from ash_server.store.connections.pool import Pool, connect, direct_url, open_po
 from ash_server.store.connections.tenants import APP_ROLE, DEFAULT, Tenant, get_or_create_tenant, role_of
 from ash_server.store.lists.session_lists import _statement
 from ash_server.store.schema.tables import metadata
-from ash_server.store.search.query import CONDITIONS, NEWEST, SQL, SearchScope
+from ash_server.store.search.newest import NEWEST
+from ash_server.store.search.query import CONDITIONS, SQL, SearchScope
 from ash_server.transfer.importing.file_import import import_file
 from tests.cluster import not_on_cluster, on_citus
 from tests.tenant_statements import OWNED_BY_SERVER, VIEWS, is_on_sessions
