@@ -144,7 +144,7 @@ AGENTS: tuple[KnownAgent, ...] = (
         (Root(".cursor"),),
         ("projects", "chats"),
         re.compile(
-            r"projects/[^/]+/agent-transcripts/(?:[^/]+/)*[^/]+\.jsonl?|chats/[^/]+/[^/]+/store\.db(?:/[^/]+)?"
+            r"projects/[^/]+/agent-transcripts/(?:[^/]+/)*[^/]+\.jsonl?|chats/[^/]+/[^/]+/store\.db(?:/[^/.]+)?"
         ),
         session_database="store.db",
     ),
@@ -158,7 +158,7 @@ AGENTS: tuple[KnownAgent, ...] = (
             Root("Cursor/User/globalStorage", "XDG_CONFIG_HOME", ".config"),
         ),
         (),
-        re.compile(r"state\.vscdb/[^/]+"),
+        re.compile(r"state\.vscdb/[^/.]+"),
         database="state.vscdb",
     ),
     _opencode_store("opencode", "OpenCode"),

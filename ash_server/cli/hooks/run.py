@@ -106,8 +106,11 @@ def _lock(file: BinaryIO) -> bool:
 
 
 def _files_of(home: "Home", cli: HookedCLI, session: str) -> list[Path]:
-    """Return the files of a session and the folders of its subagents."""
-    if home.database is not None and home.database.is_file():
+    """Return the files of a session and the folders of its subagents.
+
+    Cursor's editor has a database, too, but its home has no folder with transcripts.
+    """
+    if home.database is not None and home.database.is_file() and home.agent.folders:
         return [home.database / session]
     return [path for pattern in cli.sessions for path in sorted(home.path.glob(pattern.format(id=session)))]
 
