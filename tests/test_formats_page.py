@@ -8,7 +8,7 @@ import pytest
 
 from ash_server.transfer.agents import AGENTS, KnownAgent
 from ash_shared.providers import discover
-from tests.shared.conftest import CLAUDE_FAMILY, CORPUS, CORPUS_NEXT
+from tests.shared.conftest import CLAUDE_FAMILY, CORPUS, CORPUS_NEXT, RECORDINGS
 from tests.shared.test_corpus import SOURCES
 
 ROOT = Path(__file__).parent.parent
@@ -79,7 +79,7 @@ WITHOUT_SAMPLES = {"test_corpus.py", "test_formats_page.py"}
 
 @pytest.mark.skipif(not CORPUS_NEXT.is_dir(), reason="no ../shared/corpus next to the repository")
 def test_every_counted_format_has_samples() -> None:
-    folders = [path.name for corpus in (CORPUS, CORPUS_NEXT) for path in corpus.iterdir()]
+    folders = [path.name for corpus in (CORPUS, CORPUS_NEXT, RECORDINGS) for path in corpus.iterdir()]
     prefixes = {**SOURCES, **dict.fromkeys(CLAUDE_FAMILY, "claude")}
     known = {source for prefix, source in prefixes.items() if any(map(has_prefix(prefix), folders))}
 

@@ -20,7 +20,14 @@ from ash_shared.model.blocks import (
     with_extra,
     without,
 )
-from ash_shared.records.json_fields import count_at, mime_fields, subtract_counts, text_at, token_usage
+from ash_shared.records.json_fields import (
+    count_at,
+    first_text,
+    mime_fields,
+    subtract_counts,
+    text_at,
+    token_usage,
+)
 
 _CAMEL_CASE: Mapping[str, str] = {
     "code_execution_result": "codeExecutionResult",
@@ -329,3 +336,28 @@ def gemini_usage(vendor: Any, names: UsageKeys, tier: str | None = None) -> Bloc
 def _sum_known(*counts: int | None) -> int | None:
     present = [count for count in counts if count is not None]
     return sum(present) if present else None
+
+
+_API_KEYS = (
+    UsageKeys(
+        prompt="promptTokenCount",
+        tool="toolUsePromptTokenCount",
+        cached="cachedContentTokenCount",
+        answer="candidatesTokenCount",
+        thoughts="thoughtsTokenCount",
+    ),
+    UsageKeys(
+        prompt="prompt_token_count",
+        tool="tool_use_prompt_token_count",
+        cached="cached_content_token_count",
+        answer="candidates_token_count",
+        thoughts="thoughts_token_count",
+    ),
+)
+
+
+def response_usage(record: Block) -> Block | None:
+    """Return the usage of a record with the keys of a response of the API, in either spelling."""
+    usage = value_in_either_case(record, "usageMetadata", "usage_metadata")
+    tier = first_text(usage, ("serviceTier", "service_tier"))
+    return gemini_usage(usage, _API_KEYS[0], tier) or gemini_usage(usage, _API_KEYS[1], tier)

@@ -1,4 +1,4 @@
-"""Third-party sample files, stored outside the repository."""
+"""Sample files: those of others, which are outside the repository, and recordings of programs."""
 
 from pathlib import Path
 
@@ -6,6 +6,8 @@ import pytest
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 CORPUS_NEXT = CORPUS.with_name("corpus-next")
+RECORDINGS = Path(__file__).parents[1] / "recordings"
+"""Runs of real programs with a scripted model, and the scripts that recorded them."""
 NEXT_FOLDERS = (
     *("acp", "ag_ui"),
     *("crush_sqlite", "mistral_vibe", "zed_threads"),
@@ -28,19 +30,14 @@ CLAUDE_FAMILY = ("agent_sdk_stream", "anthropic_api", "claude_code_jsonl", "clau
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "corpus_folder" in metafunc.fixturenames:
-        folders = sample_folders()
-        absent = pytest.param(
-            None, marks=pytest.mark.skip(reason="no ../shared/corpus next to the repository")
-        )
-        metafunc.parametrize(
-            "corpus_folder", folders or [absent], ids=lambda path: path.name if path else "absent"
-        )
+        metafunc.parametrize("corpus_folder", sample_folders(), ids=lambda path: path.name)
 
 
 def sample_folders() -> list[Path]:
     """Return the folders of samples on this machine."""
     newer = (CORPUS_NEXT / name for name in NEXT_FOLDERS)
-    return [*sorted(CORPUS.glob("*/")), *(folder for folder in newer if folder.is_dir())]
+    recordings = sorted(path for path in RECORDINGS.glob("*/") if not path.name.startswith("_"))
+    return [*sorted(CORPUS.glob("*/")), *(folder for folder in newer if folder.is_dir()), *recordings]
 
 
 @pytest.fixture

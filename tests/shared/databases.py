@@ -3,6 +3,7 @@
 import json
 import shutil
 import sqlite3
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -28,11 +29,13 @@ def row_line(table: str, columns: Row) -> Line:
 def sessions_of(database: Path) -> Iterator[tuple[Row, list[Line]]]:
     """Yield the row and the lines of each session; nothing for the databases of other programs.
 
-    The file is copied: SQLite may write next to it.
+    The file is copied: SQLite may write next to it. A database as SQL is created.
     """
     with TemporaryDirectory() as folder:
-        copy = shutil.copy(database, folder)
+        is_text = database.suffix == ".sql"
+        copy = Path(folder) / database.name if is_text else shutil.copy(database, folder)
         with closing(sqlite3.connect(copy)) as connection:
+            connection.executescript(database.read_text() if is_text else "")
             connection.row_factory = sqlite3.Row
             tables = [row["name"] for row in _select(connection, "sqlite_master", "type = 'table'")]
             sessions = "1 ORDER BY time_created, id"
@@ -42,6 +45,10 @@ def sessions_of(database: Path) -> Iterator[tuple[Row, list[Line]]]:
                 yield row, [_kiro_line(row)]
             for row in _select(connection, "threads", "1") if "threads" in tables else ():
                 yield row, [row_line("threads", _with_text(row))]
+            if "app_states" in tables:
+                for session in _select(connection, "sessions", "1"):
+                    yield session, [*_adk_lines(connection, session)]
+                return
             for session in _select(connection, "sessions", "1") if "sessions" in tables else ():
                 yield (
                     session,
@@ -64,6 +71,19 @@ def _rows_of(connection: sqlite3.Connection, session: Row) -> Iterator[tuple[str
 def _kiro_line(row: Row) -> Line:
     key = [row["key"], row["conversation_id"]]
     return json.dumps({"table": "conversations_v2", "key": key, "columns": dict(row)}, ensure_ascii=False)
+
+
+def _adk_lines(connection: sqlite3.Connection, session: Row) -> Iterator[Line]:
+    place = [session["app_name"], session["user_id"], session["id"]]
+    yield json.dumps({"table": "sessions", "key": place, "columns": dict(session)}, ensure_ascii=False)
+    condition = "app_name = ? AND user_id = ? AND session_id = ? ORDER BY timestamp, rowid"
+    for row in _select(connection, "events", condition, *place):
+        columns = {
+            name: {"base64": b64encode(value).decode()} if isinstance(value, bytes) else value
+            for name, value in row.items()
+        }
+        key = [*place, row["id"]]
+        yield json.dumps({"table": "events", "key": key, "columns": columns}, ensure_ascii=False)
 
 
 def _with_text(thread: Row) -> Row:

@@ -478,6 +478,27 @@ def _droid(record: dict[str, Any]) -> Any:
     )
 
 
+def _google_adk(record: dict[str, Any]) -> Any:
+    if "table" in record:
+        columns = record["columns"]
+        event = json.loads(columns.get("event_data", "{}"))
+        if "content" in columns:
+            event = {"content": json.loads(columns["content"] or "{}"), "error_code": columns["error_code"]}
+        is_shown = "content" in event or "error_code" in event or "compaction" in event.get("actions", {})
+        return _google_adk(event) if is_shown else None
+    if "events" in record:
+        return [_google_adk(event) for event in record["events"]]
+    actions = record.get("actions", {})
+    compaction = actions.get("compaction") or {}
+    content = record.get("content") or record.get("newMessage") or compaction.get("compacted_content") or {}
+    names = ("errorMessage", "error_message", "error", "output")
+    return [
+        content.get("parts"),
+        _select(record, *names),
+        actions.get("stateDelta", actions.get("state_delta")),
+    ]
+
+
 def _openhands(record: dict[str, Any]) -> Any:
     message, observation = record.get("llm_message"), record.get("observation")
     if record.get("kind") == "ActionEvent":
@@ -611,6 +632,7 @@ _CONTENTS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
     "cursor": _cursor,
     "bedrock": _bedrock,
     "vercel": _vercel,
+    "google_adk": _google_adk,
     "goose": _goose,
     "vscode_copilot_chat": _vscode,
     "grok": _grok,

@@ -153,6 +153,7 @@ SOURCES = {
     "gemini_api": "gemini",
     "gemini_cli": "gemini_cli",
     "gemini_interactions": "gemini",
+    "google_adk": "google_adk",
     "goose": "goose",
     "grok_build": "grok_build",
     "hermes": "hermes",

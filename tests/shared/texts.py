@@ -15,9 +15,9 @@ def paths_of(folder: Path) -> list[Path]:
 
 
 def files_of(folder: Path) -> Iterator[tuple[Path, str]]:
-    """Yield each file of a folder with its text; for a database of OpenCode, the lines of each session."""
+    """Yield each file of a folder with its text; for a database, also as SQL, the lines of each session."""
     for path in paths_of(folder):
-        if path.suffix == ".db":
+        if path.suffix in (".db", ".sql"):
             yield from ((path, "\n".join(lines)) for _, lines in sessions_of(path))
         elif path.name.endswith(".bundle.jsonl"):
             yield path, _documents_of(path.read_text())

@@ -13,6 +13,7 @@ const NAMES = {
   qwen_code: "Qwen Code",
   grok_build: "Grok Build",
   kimi: "Kimi",
+  google_adk: "Google ADK",
   goose: "Goose",
   hermes: "Hermes",
   kiro: "Kiro CLI",

@@ -47,11 +47,10 @@ from ash_shared.records.contract import (
 )
 from ash_shared.records.fingerprints import ANTIGRAVITY_KEYS, body_keys
 from ash_shared.records.gemini_parts import (
-    UsageKeys,
-    gemini_usage,
     is_part,
     parse_part,
     parse_parts,
+    response_usage,
     value_in_either_case,
 )
 from ash_shared.records.json_fields import (
@@ -206,30 +205,6 @@ def _request_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     ]
 
 
-_USAGE_KEYS = (
-    UsageKeys(
-        prompt="promptTokenCount",
-        tool="toolUsePromptTokenCount",
-        cached="cachedContentTokenCount",
-        answer="candidatesTokenCount",
-        thoughts="thoughtsTokenCount",
-    ),
-    UsageKeys(
-        prompt="prompt_token_count",
-        tool="tool_use_prompt_token_count",
-        cached="cached_content_token_count",
-        answer="candidates_token_count",
-        thoughts="thoughts_token_count",
-    ),
-)
-
-
-def _response_usage(record: Record) -> Block | None:
-    usage = value_in_either_case(record, "usageMetadata", "usage_metadata")
-    tier = first_text(usage, ("serviceTier", "service_tier"))
-    return gemini_usage(usage, _USAGE_KEYS[0], tier) or gemini_usage(usage, _USAGE_KEYS[1], tier)
-
-
 def _response_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     """Return the part of a response. Chunks of older models have no response id and continue the previous chunk."""
     id = first_text(record, ("responseId", "response_id"))
@@ -239,7 +214,7 @@ def _response_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
             role="assistant",
             blocks=[] if parsed.blocks[0].get("raw") is record else parsed.blocks,
             key=id,
-            usage=_response_usage(record),
+            usage=response_usage(record),
             message_id=id,
             metadata={
                 "model": first_text(record, ("modelVersion", "model_version")),

@@ -26,7 +26,7 @@ from ash_server.transfer.importing.databases.sqlite_snapshot import (
     take_snapshot,
 )
 from ash_server.transfer.importing.databases.store_types import CountedTable, SessionDatabase
-from ash_server.transfer.importing.databases.stores import STORES, store_in
+from ash_server.transfer.importing.databases.stores import STORES, name_of, store_in
 from ash_shared.records.json_fields import to_milliseconds
 
 _REST_PER_SECOND = 20
@@ -227,20 +227,20 @@ def _read_sessions(connection: sqlite3.Connection, store: SessionDatabase) -> di
 
 
 def _to_integer(value: Any) -> int:
-    """Return a count, or a time in milliseconds; 0 for values that are neither."""
-    return value if isinstance(value, int) else (isinstance(value, str) and to_milliseconds(value)) or 0
+    """Return a count, or a time in milliseconds; 0 for values that are neither. Fractions are of seconds."""
+    return value if isinstance(value, int) else to_milliseconds(value) or 0
 
 
 def _sum_rows(connection: sqlite3.Connection, table: CountedTable) -> list[tuple[Any, ...]]:
     """Return the count, the size and the last change of the rows of each session."""
     columns = {name for name, _ in columns_of(connection, table.name)}
-    if table.owner not in columns:
+    if not {table.owner, *table.scopes} <= columns:
         return []
     if table.sum_rows is not None:
         return table.sum_rows(connection)
     updated_at = next((each for each in table.times if each in columns), "0")
     for size in [f"length({table.size})", "0"] if table.size in columns else ["0"]:
-        query = _SUM_ROWS.format(owner=table.owner, size=size, updated_at=updated_at, table=table.name)
+        query = _SUM_ROWS.format(owner=name_of(table), size=size, updated_at=updated_at, table=table.name)
         with suppress(sqlite3.DataError):  # a text is too long to be measured
             return connection.execute(query).fetchall()
     return []

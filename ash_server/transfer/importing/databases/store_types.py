@@ -19,6 +19,8 @@ class CountedTable(NamedTuple):
     """Milliseconds in a unit of the times."""
     sum_rows: Callable[[sqlite3.Connection], list[tuple[Any, ...]]] | None = None
     """Return the session, the count, the size and the last change of its rows, if no column has the session."""
+    scopes: tuple[str, ...] = ()
+    """Columns without which the id is not unique; see `name_of`."""
 
 
 class TableRow(Protocol):

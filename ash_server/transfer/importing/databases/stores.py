@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 from ash_server.transfer.importing.databases.cursor_stores import CHATS, EDITOR
 from ash_server.transfer.importing.databases.sqlite_snapshot import MAX_VALUE_BYTES, columns_of
@@ -175,7 +176,44 @@ _ZED = SessionDatabase(
     _read_thread,
 )
 
-STORES = (_OPENCODE, _GOOSE, _KIRO, _CRUSH, _ZED, EDITOR, CHATS)
+_ADK_SCOPES = ("app_name", "user_id")
+
+
+def _select_adk(rows: Rows, name: str) -> Iterator[tuple[str, TableRow]]:
+    """Yield the session, then its events."""
+    app, user, id = map(unquote, name.split(":"))
+    place = {"app_name": app, "user_id": user}
+    yield from (("sessions", row) for row in rows.select("sessions", id=id, **place))
+    yield from (("events", row) for row in rows.select("events", session_id=id, **place))
+
+
+_ADK = SessionDatabase(
+    "google_adk",
+    "Google ADK",
+    {
+        "events": frozenset({"app_name", "invocation_id", "session_id", "user_id"}),
+        "sessions": frozenset({"app_name", "create_time", "id", "state", "user_id"}),
+    },
+    (
+        CountedTable("sessions", "id", "state", ("update_time",), scopes=_ADK_SCOPES),
+        CountedTable("events", "session_id", None, ("timestamp",), scopes=_ADK_SCOPES),
+    ),
+    _select_adk,
+    {"events": ("timestamp",)},
+)
+
+STORES = (_OPENCODE, _GOOSE, _KIRO, _CRUSH, _ZED, _ADK, EDITOR, CHATS)
+
+
+def name_of(table: CountedTable) -> str:
+    """Return the SQL expression for the name of a session: its id, after the values of its scopes if it has any."""
+    if not table.scopes:
+        return table.owner
+    return " || ':' || ".join(_QUOTED.format(column) for column in (*table.scopes, table.owner))
+
+
+_QUOTED = "replace(replace(replace({}, '%', '%25'), '/', '%2F'), ':', '%3A')"
+"""The value of a column without the characters that separate values and parts of a path."""
 
 
 def store_in(connection: sqlite3.Connection) -> SessionDatabase | None:

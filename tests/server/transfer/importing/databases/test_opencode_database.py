@@ -243,6 +243,12 @@ async def test_rows_are_read_from_tables_only(store: Store, database: Path) -> N
     assert [part["size"] for part in parts] == [len(part["data"]) for part in parts] != []
 
 
+FOREIGN = (
+    "Ash reads databases of OpenCode, Goose, Kiro, Crush, Zed, Google ADK, Cursor,"
+    " and this one is of another program"
+)
+
+
 async def test_other_databases_are_refused(store: Store, tmp_path: Path) -> None:
     other, broken = tmp_path / "other.db", tmp_path / "broken.db"
     with closing(sqlite3.connect(other)) as connection:
@@ -257,12 +263,12 @@ async def test_other_databases_are_refused(store: Store, tmp_path: Path) -> None
     assert [(Path(each.path).name, each.reason) for each in report.unread] == [
         (
             "other.db",
-            "Ash reads databases of OpenCode, Goose, Kiro, Crush, Zed, Cursor, and this one is of another program",
+            FOREIGN,
         ),
         ("broken.db", "SQLite cannot read it: database disk image is malformed"),
         (
             "other.db",
-            "Ash reads databases of OpenCode, Goose, Kiro, Crush, Zed, Cursor, and this one is of another program",
+            FOREIGN,
         ),
         ("shop.db", "no session ses_none in the database"),
     ]
