@@ -58,13 +58,20 @@ def items_of(export: Any, signal: Signal) -> Iterator[OtlpItem]:
                 yield OtlpItem(message, context, context_bytes)
 
 
-def count_items(export: Any, signal: Signal) -> int:
+def has_more_items(export: Any, signal: Signal, most: int) -> bool:
+    """True if an export has more items than `most`, or more resources or scopes, which may be empty."""
     kind = signal.kind.lower()
-    return sum(
-        len(getattr(by_scope, signal.items))
-        for by_resource in getattr(export, f"resource_{kind}")
-        for by_scope in getattr(by_resource, f"scope_{kind}")
-    )
+    by_resource = getattr(export, f"resource_{kind}")
+    if len(by_resource) > most:
+        return True
+    scopes = items = 0
+    for each in by_resource:
+        by_scope = getattr(each, f"scope_{kind}")
+        scopes += len(by_scope)
+        if scopes > most:
+            return True
+        items += sum(len(getattr(scoped, signal.items)) for scoped in by_scope)
+    return items > most
 
 
 def _with_context(signal: Signal, resource: OtlpFields, scope: OtlpFields, fields: OtlpFields) -> OtlpFields:

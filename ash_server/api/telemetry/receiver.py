@@ -30,7 +30,7 @@ from ash_server.api.telemetry.encoding import (
     SPANS,
     OtlpItem,
     Signal,
-    count_items,
+    has_more_items,
     items_of,
     partial_success,
 )
@@ -40,7 +40,7 @@ from ash_server.store.bulk.new_sessions import MAX_MESSAGES, FilledSession
 from ash_server.store.prepare import NewMessage
 
 MAX_ITEMS = 10_000
-"""Spans or log records of a request."""
+"""Spans or log records of a request, and also resources and scopes."""
 _MAX_APPENDED = 1000
 """Messages in a transaction."""
 _MAX_WRITERS = 4
@@ -80,8 +80,10 @@ async def _receive(
     route: _Route, request: Request[Any, Any, Any], state: State, store: InjectedStore
 ) -> Response[bytes]:
     message, media_type = await read_export(request, route.request())
-    if count_items(message, route.signal) > MAX_ITEMS:
-        raise BatchTooLarge(f"A request contains at most {MAX_ITEMS} spans or log records.")
+    if has_more_items(message, route.signal, MAX_ITEMS):
+        raise BatchTooLarge(
+            f"A request contains at most {MAX_ITEMS} spans or log records, resources, and scopes."
+        )
     items = items_of(message, route.signal)
     export = await asyncio.to_thread(lambda: route.read(items, state.settings.max_message_bytes))
     await _store(request, store, export)

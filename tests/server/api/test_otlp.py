@@ -319,13 +319,54 @@ async def test_texts_that_repeat_a_large_resource_are_limited(
     assert (await session_of(client, f"conversation:{name}"))["messageCount"] == 2
 
 
+def field(number: int, content: bytes) -> bytes:
+    """Return a field of a protobuf message."""
+    size = bytearray()
+    rest = len(content)
+    while rest > 0x7F:
+        size.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    return bytes([number << 3 | 2, *size, rest]) + content
+
+
+def nested_value(levels: int) -> bytes:
+    """Return a span whose attribute is a list in a list, and so on, in protobuf."""
+    value = field(1, b"deep")
+    for _ in range(levels):
+        value = field(5, field(1, value))
+    attribute = field(1, b"gen_ai.prompt") + field(2, value)
+    span = field(1, b"1" * 16) + field(2, b"1" * 8) + field(9, attribute)
+    return field(1, field(2, field(2, span)))
+
+
+SPAN = to_protobuf(export(span(1, {"gen_ai.prompt": "Hi"})))
+EMPTY_SCOPES = field(1, field(2, b"") * 10_001)
 GZIP = {"Content-Encoding": "gzip"}
+
+
+async def test_a_span_with_a_deep_attribute_is_rejected(client: AsyncClient) -> None:
+    response = await client.post("/v1/traces", content=nested_value(31), headers={"Content-Type": PROTOBUF})
+
+    partial = ExportTraceServiceResponse.FromString(response.content).partial_success
+    assert (response.status_code, partial.rejected_spans) == (200, 1)
+    assert partial.error_message == "1: A value of an attribute has at most 30 levels."
 
 
 @pytest.mark.parametrize(
     ("content", "headers", "status", "code"),
     [
         (b"\xff\xff\xff", {"Content-Type": PROTOBUF}, 400, "invalid_body"),
+        (SPAN[:-1], {"Content-Type": PROTOBUF}, 400, "invalid_body"),
+        (b"\x0a\xff\xff\xff\xff\x0f" + SPAN, {"Content-Type": PROTOBUF}, 400, "invalid_body"),
+        (nested_value(500), {"Content-Type": PROTOBUF}, 400, "invalid_body"),
+        (b"\x0a\x00" * 10_001, {"Content-Type": PROTOBUF}, 413, "batch_too_large"),
+        (EMPTY_SCOPES, {"Content-Type": PROTOBUF}, 413, "batch_too_large"),
+        (
+            to_protobuf({"resourceSpans": [{"scopeSpans": [{"spans": [{}] * 10_001}]}]}),
+            {"Content-Type": PROTOBUF},
+            413,
+            "batch_too_large",
+        ),
         (b"{", {"Content-Type": JSON}, 400, "invalid_json"),
         (b"[]", {"Content-Type": JSON}, 400, "invalid_body"),
         (b'{"resourceSpans": 5}', {"Content-Type": JSON}, 400, "invalid_body"),
