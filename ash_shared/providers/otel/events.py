@@ -78,6 +78,7 @@ def _tool_result(attributes: Attributes) -> list[SpanMessage]:
 
 
 _MESSAGES: Mapping[str, Callable[[Attributes], list[SpanMessage]]] = {
+    "agent_response": _answer,
     "assistant_response": _answer,
     "tool_result": _tool_result,
     "user_prompt": _prompt,
@@ -88,8 +89,10 @@ def parts_of(log: TelemetrySpan, own: RecordHeader) -> Iterator[Part]:
     for message in messages_of(log):
         # The events state no history: an equal text is another message.
         is_resent = log.name.startswith("gen_ai.")
+        is_answer = _local_name(log.name) == "assistant_response"
         yield Part(
             role=speaker_of_role(message.role),
+            key=_request_of(log.attributes) if is_answer else None,
             blocks=message.blocks,
             relation="resent" if is_resent else "new",
             original=message.original if is_resent else None,
@@ -102,7 +105,13 @@ def parts_of(log: TelemetrySpan, own: RecordHeader) -> Iterator[Part]:
 def _costs(log: TelemetrySpan, own: RecordHeader) -> Iterator[Part]:
     """Return the usage of a request of Claude Code or Codex, or its error."""
     name, attributes = _local_name(log.name), log.attributes
-    if name == "api_request":
+    failure = text_at(attributes, "error.message")
+    if failure is not None and (
+        name == "api_request" or text_at(attributes, "event.kind") == "response.failed"
+    ):
+        code = str(attributes.get("http.response.status_code", "error"))
+        yield Part(role="assistant", error=message_error(code, failure), header=own)
+    elif name == "api_request" and any(key in attributes for key in _CLAUDE_COUNTS):
         counts = {key: _count(attributes, key) for key in _CLAUDE_COUNTS}
         usage = token_usage(
             {key: attributes[key] for key in _CLAUDE_COUNTS if key in attributes},
@@ -135,12 +144,17 @@ _CLAUDE_COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_c
 def _cost_part(attributes: Attributes, own: RecordHeader, usage: Block | None, cost: float | None) -> Part:
     return Part(
         role="assistant",
-        key=first_text(attributes, ("request_id", "client_request_id")),
+        key=_request_of(attributes),
         usage=usage,
         cost=cost,
         header=own,
         metadata={"model": text_at(attributes, "model")},
     )
+
+
+def _request_of(attributes: Attributes) -> str | None:
+    """Return the request whose answer and usage Claude Code writes as two events."""
+    return first_text(attributes, ("request_id", "client_request_id"))
 
 
 def _count(attributes: Attributes, name: str) -> int | None:

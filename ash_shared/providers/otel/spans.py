@@ -168,10 +168,8 @@ def _span(span: Any, resource: Attributes, scope: str | None) -> TelemetrySpan:
 def _log(log: Any, resource: Attributes, scope: str | None) -> TelemetrySpan:
     attributes = read_attributes(log.get("attributes"))
     body = read_value(log.get("body"))
-    named = text_at(log, "eventName") or text_at(attributes, "event.name") or ""
-    has_full_name = isinstance(body, str) and body.startswith(_PREFIXES)
     return TelemetrySpan(
-        name=body if has_full_name or (not named and isinstance(body, str)) else named,
+        name=_name_of_log(log, attributes, body),
         attributes=attributes,
         trace_id=text_at(log, "traceId"),
         span_id=text_at(log, "spanId"),
@@ -181,6 +179,17 @@ def _log(log: Any, resource: Attributes, scope: str | None) -> TelemetrySpan:
         body=body,
         is_log=True,
     )
+
+
+def _name_of_log(log: Mapping[str, Any], attributes: Attributes, body: Any) -> str:
+    """Return the name of an event, with its prefix if any field has it.
+
+    Claude Code writes the full name in the body. Codex writes it as an attribute, and the place in its source code as
+    the name.
+    """
+    stated = (text_at(log, "eventName"), text_at(attributes, "event.name"))
+    names = [name for name in (*stated, body) if isinstance(name, str) and name]
+    return next((name for name in names if name.startswith(_PREFIXES)), next(iter(names), ""))
 
 
 def _sdk_span(span: Mapping[str, Any]) -> TelemetrySpan:

@@ -189,9 +189,35 @@ def test_events_of_claude_code() -> None:
     ]
 
 
+def test_answers_of_claude_code_have_the_usage_of_their_request() -> None:
+    session, request = {"session.id": "s"}, {"model": "claude-x", "request_id": "r1"}
+    lines = [
+        log("claude_code.user_prompt", **session, prompt="Fix it"),
+        log("claude_code.assistant_response", **session, **request, response="Done.", response_length="5"),
+        log("claude_code.api_request", **session, **request, input_tokens=5, output_tokens=7),
+        log("claude_code.assistant_response", **session, request_id="r2", response="<REDACTED>"),
+    ]
+
+    answer = {"model": "claude-x", "usage": (5, 7, None, None)}
+    for order in ([0, 1, 2, 3], [0, 2, 1, 3]):
+        assert short_messages(*(lines[place] for place in order)) == [
+            ("user", [("text", "Fix it")]),
+            ("assistant", [("text", "Done.")], answer),
+        ]
+
+
 def test_events_of_codex() -> None:
     def codex(name: str, **values: Any) -> Record:
-        return log(name, "codex_otel", **{"event.name": name, "conversation.id": "s"}, **values)
+        """Return a record of `opentelemetry-appender-tracing`, whose name is the place in the source code."""
+        record = {
+            "eventName": "event otel/src/events/session_telemetry.rs:1023",
+            "attributes": attributes_of({**values, "event.name": name, "conversation.id": "s"}),
+        }
+        return {
+            "resourceLogs": [
+                {"scopeLogs": [{"scope": {"name": "codex_otel.log_only"}, "logRecords": [record]}]}
+            ]
+        }
 
     lines = [
         codex("codex.user_prompt", prompt="Fix it"),
@@ -212,6 +238,14 @@ def test_events_of_codex() -> None:
             output_token_count=8,
             reasoning_token_count=2,
         ),
+        codex("codex.websocket_event", **{"event.kind": "response.completed"}, success="true"),
+        codex("codex.api_request", **{"http.response.status_code": 200}, attempt=1, endpoint="/models"),
+        codex("codex.agent_response", **{"agent.type": "main"}, response="Fixed."),
+        codex(
+            "codex.api_request",
+            **{"http.response.status_code": 429, "error.message": "Too many requests"},
+            attempt=1,
+        ),
     ]
 
     assert short_messages(*lines) == [
@@ -219,4 +253,6 @@ def test_events_of_codex() -> None:
         ("assistant", [("tool_use", "shell")]),
         ("user", [("tool_result", "a")]),
         ("assistant", [], {"model": "gpt-x", "usage": (30, 8, 20, 2)}),
+        ("assistant", [("text", "Fixed.")]),
+        ("assistant", [], {"error": "429"}),
     ]
