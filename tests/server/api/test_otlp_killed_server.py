@@ -52,7 +52,7 @@ def span(number: int, conversation: str) -> ReadableSpan:
 
 
 def requests_of(thread: int) -> list[list[ReadableSpan]]:
-    """Return requests with spans of one long conversation, of new ones, and of one that all threads share."""
+    """Each request has spans of a long conversation, of new ones, and of one that all threads share."""
     first = thread * REQUESTS * SPANS
     return [
         [
