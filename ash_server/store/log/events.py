@@ -63,6 +63,9 @@ _FETCH_SIZE, _FETCH_BYTES = 500, 1024 * 1024
 MAX_FILTERED, MAX_MATCHED = 100_000, 5_000
 """Events that a page with types reads, and one of an agent, which reads their JSON."""
 
+_PLACES = 64
+"""Events that a statement looks at to find those of a message."""
+
 _SEQUENCE = re.compile("[0-9]{1,16}")
 
 SQL = statements(__file__, event_json=event_json(), stored_columns=stored_json.SQL.stored_columns)
@@ -197,6 +200,8 @@ async def get_event_page(
     is_backward = page.get("before") is not None
     is_centered = page.get("at") is not None or page.get("message") is not None
     types, agent = page.get("types"), page.get("agent")
+    if is_centered and (types or agent):
+        return await _fetch_filtered_around(conn, session_id, page)
     if is_centered or not (types or agent):
         rows = await get_events(conn, session_id, **page)
         return rows, _cursors(rows, limit, is_backward=is_backward, is_centered=is_centered)
@@ -210,6 +215,34 @@ async def get_event_page(
     else:
         rows = await _fetch_events(conn, _NEXT_EVENTS, params)
     return rows, _cursors(rows, limit, is_backward=is_backward, is_centered=False) or bounds.cursors()
+
+
+async def _fetch_filtered_around(
+    conn: AsyncConnection, session_id: UUID, page: EventFilter
+) -> tuple[list[StoredEvent], dict[str, int]]:
+    """Return the page around a place from a limited number of events on both sides."""
+    check_keywords("get_events", page, EventFilter)
+    params = _to_params(session_id, page)
+    last = await check_cursor(conn, session_id, 0)
+    middle = min(last + 1, await _find_middle(conn, params, page) or END)
+    most = MAX_FILTERED if page.get("types") else MAX_MATCHED
+    preceding, following = (
+        bound(params["after"], middle, last, most // 2),
+        bound(middle - 1, None, last, most // 2),
+    )
+    half = params["limit"] // 2
+    earlier = {**params, "after": preceding.after, "before": middle, "limit": half}
+    before = (await _fetch_events(conn, _PREVIOUS_EVENTS, earlier))[::-1] if half else []
+    rest = params["limit"] - len(before)
+    after = await _fetch_events(
+        conn, _NEXT_EVENTS, {**params, "after": middle - 1, "before": following.before, "limit": rest}
+    )
+    cursors = preceding.cursors() | following.cursors()
+    if may_have_more(before, half):
+        cursors["prevBefore"] = before[0].sequence if before else middle
+    if may_have_more(after, rest):
+        cursors["nextAfter"] = after[-1].sequence
+    return before + after, cursors
 
 
 def _cursors(
@@ -425,8 +458,28 @@ async def _find_middle(conn: AsyncConnection, params: Mapping[str, Any], page: E
     message = page.get("message")
     if message is None:
         return page.get("at")
-    row = await (await conn.execute(SQL.first_event_of_message, [params["session_id"], message])).fetchone()
-    return row[0] if row else END
+    return await _find_first_event(conn, params["session_id"], message)
+
+
+async def _find_first_event(conn: AsyncConnection, session_id: UUID, message: int) -> int:
+    """Return the sequence of the first event of a message, or of the next message with events; END without any.
+
+    There is no index of messages, but events are in the order of their messages: each statement looks at some events
+    with the same distance.
+    """
+    row = await (await conn.execute(SQL.bounds_of_log, [session_id])).fetchone()
+    first, last = row or (1, 0)
+    found, end = END, last + 1
+    while first < end:
+        places = range(first, end, -(-(end - first) // _PLACES))
+        params = [session_id, [*places], message]
+        row = await (await conn.execute(SQL.find_first_after_message, params)).fetchone()
+        if row is None:
+            first = places[-1] + 1
+        else:
+            found = end = row[0]
+            first = max(first, found - places.step + 1)
+    return found
 
 
 async def _fetch_around(conn: AsyncConnection, params: dict[str, Any], at: int) -> list[StoredEvent]:

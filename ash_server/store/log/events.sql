@@ -41,9 +41,11 @@ WHERE session_id = %(session_id)b AND sequence > %(after)b AND sequence < %(befo
         AND whole.chunk_group IS NOT NULL AND whole.type NOT LIKE '%%chunk'
   ))
 
--- name: first_event_of_message
--- The first event of a message, or of the next message with events.
-SELECT sequence FROM events WHERE session_id = %b AND message_sequence >= %b ORDER BY sequence LIMIT 1
+-- name: find_first_after_message
+-- The first of some events that is not before a message.
+SELECT sequence FROM events
+WHERE session_id = %b AND sequence = ANY(%b::bigint[]) AND message_sequence >= %b
+ORDER BY sequence LIMIT 1
 
 -- name: find_derived_event
 -- The sequence of a derived event with an id. Such ids are not indexed: clients need them only after they lost their

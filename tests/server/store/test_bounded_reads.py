@@ -99,6 +99,9 @@ READS: dict[str, tuple[Callable[[AsyncConnection], Awaitable[Any]], int]] = {
     "no title": (lambda conn: list_sessions(conn, q="no title has this"), 3_000),
     "messages with an image": (lambda conn: list_page(conn, LONG, type="image"), 51_000),
     "deleted messages": (lambda conn: list_page(conn, LONG, kinds=["deleted"], before=2**53 - 1), 51_000),
+    "around a message": (lambda conn: get_event_page(conn, LONG, message=50_000), 200),
+    "a type around a place": (lambda conn: get_event_page(conn, LONG, at=55_000, types=["error"]), 51_000),
+    "an agent around a place": (lambda conn: get_event_page(conn, LONG, at=30_000, agent="nobody"), 2_600),
     "an agent": (lambda conn: get_event_page(conn, LONG, agent="nobody"), 5_100),
 }
 """Reads, and the most rows that one of their statements may read."""

@@ -11,7 +11,7 @@ from psycopg import AsyncConnection
 
 from ash_server.store import message_pages
 from ash_server.store.log import events
-from ash_server.store.log.events import get_event_page
+from ash_server.store.log.events import get_event_page, get_events
 from ash_server.store.message_pages import list_page
 from ash_server.store.messages import append
 from ash_server.store.prepare import prepare_message
@@ -81,6 +81,38 @@ async def test_events_with_a_type_or_an_agent(connection: AsyncConnection, sessi
     assert len(errors) > 2
     assert not any(errors)
     assert len(of_agent) > len(errors)
+
+
+@pytest.mark.parametrize(
+    "place", [{"at": 1}, {"at": 20}, {"at": LAST}, {"message": 1}, {"message": 6}, {"message": 12}]
+)
+async def test_a_page_around_a_place_reads_a_limited_number_of_rows(
+    connection: AsyncConnection, session: UUID, place: Any
+) -> None:
+    prompts = flat(await walk(get_event_page, connection, session, types=["user_message"]))
+    rows, cursors = await get_event_page(connection, session, types=["user_message"], limit=2, **place)
+    found = [row.sequence for row in rows]
+    later = earlier = list[int]()
+    if after := cursors.get("nextAfter"):
+        later = flat(await walk(get_event_page, connection, session, types=["user_message"], after=after))
+    if before := cursors.get("prevBefore"):
+        earlier = flat(await walk(get_event_page, connection, session, types=["user_message"], before=before))
+
+    assert [*earlier[::-1], *found, *later] == prompts
+    assert len(found) < 3
+    assert earlier or later
+
+
+@pytest.mark.parametrize("places", [1, 2, 3, 64])
+async def test_the_first_event_of_a_message(
+    connection: AsyncConnection, session: UUID, places: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = await get_events(connection, session, limit=1000)
+    expected = {each.message_sequence: each.sequence for each in reversed(stored) if each.message_sequence}
+    monkeypatch.setattr(events, "_PLACES", places)
+    pages = {message: await get_events(connection, session, message=message, limit=1) for message in expected}
+
+    assert {message: page[0].sequence for message, page in pages.items()} == expected
 
 
 async def test_pages_without_filters_are_not_short(connection: AsyncConnection, session: UUID) -> None:
