@@ -16,6 +16,7 @@ from ash_shared.providers.otel import events
 from ash_shared.providers.otel.parts import parse_part
 from ash_shared.providers.otel.reading import (
     SpanMessage,
+    agent_of,
     cost_of,
     error_of,
     inputs_of,
@@ -39,6 +40,7 @@ from ash_shared.records.contract import (
 )
 from ash_shared.records.fingerprints import body_keys
 from ash_shared.records.json_fields import text_at
+from ash_shared.records.steps import CurrentAgent, Step
 
 _ENVELOPES = ("resourceSpans", "resourceLogs")
 _BARE_MARKS = frozenset(
@@ -89,6 +91,13 @@ class _ReadSpan:
         elif self.kind in ("model", "agent"):
             yield from self._model_parts(own, counts=self.kind == "model")
 
+    def steps(self) -> Iterator[Step]:
+        """Yield the agent that calls a model or a tool, if the span states it, and then the parts."""
+        agent = agent_of(self.span) if self.kind in ("model", "tool") else None
+        if agent is not None:
+            yield CurrentAgent(agent, self.span.span_id)
+        yield from self.parts()
+
     def _model_parts(self, own: RecordHeader, *, counts: bool) -> Iterator[Part]:
         span = self.span
         for message in self.inputs:
@@ -96,7 +105,13 @@ class _ReadSpan:
         end = RecordHeader(timestamp=span.end or span.start)
         for message in self.outputs:
             metadata = (
-                {"model": model_of(span), "stop_reason": stop_reason_of(span, message)} if counts else {}
+                {
+                    "author": agent_of(span),
+                    "model": model_of(span),
+                    "stop_reason": stop_reason_of(span, message),
+                }
+                if counts
+                else {}
             )
             yield _part(message, end, metadata)
         if counts:
@@ -167,6 +182,9 @@ class _Reader:
     def parts(self, record: Record, parsed: ParsedRecord) -> list[Part]:
         return [*self._parts]
 
+    def steps(self, record: Record, parsed: ParsedRecord) -> list[Step]:
+        return [step for span in self._spans for step in span.steps()]
+
 
 def recognize(record: Record) -> WireType | None:
     if body_keys(record) - _OTHER_KEYS:
@@ -193,7 +211,7 @@ def _is_bare(record: Record) -> bool:
 
 def wire_type(record: Record) -> WireType:
     reader = _Reader(record)
-    return WireType(reader.parse, reader.parts)
+    return WireType(reader.parse, reader.parts, reader.steps)
 
 
 def header(record: Record) -> RecordHeader:

@@ -403,6 +403,11 @@ def model_of(span: TelemetrySpan) -> str | None:
     )
 
 
+def agent_of(span: TelemetrySpan) -> str | None:
+    """Return the agent that calls a model or a tool, if the span states it."""
+    return text_at(span.attributes, "gen_ai.agent.name")
+
+
 def response_id_of(span: TelemetrySpan) -> str | None:
     return first_text(span.attributes, ("gen_ai.response.id", "llm.response.id"))
 

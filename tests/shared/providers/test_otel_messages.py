@@ -124,6 +124,53 @@ def test_an_answer_may_be_equal_to_an_earlier_one() -> None:
     ]
 
 
+def test_agents_take_turns_in_a_conversation() -> None:
+    def by(agent: str, number: int, *messages: Record) -> Record:
+        return chat(number, *messages, **{"gen_ai.agent.name": agent})
+
+    handed = message("assistant", text("The guide knows."))
+    outer = span(4, {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "host"})
+    lines = [
+        by("host", 1, PROMPT, handed),
+        by("guide", 2, PROMPT, handed, ANSWER),
+        outer,
+        by(
+            "guide",
+            3,
+            PROMPT,
+            handed,
+            ANSWER,
+            message("user", text("Thanks!")),
+            message("assistant", text("Bye.")),
+        ),
+    ]
+
+    assert [
+        (type, payload.get("text") or payload["toAgentId"])
+        for type, payload in short_events(follow(lines))
+        if type in ("user_message", "assistant_done", "agent_switch")
+    ] == [
+        ("user_message", "When?"),
+        ("assistant_done", "The guide knows."),
+        ("agent_switch", "guide"),
+        ("assistant_done", "At 09:10."),
+        ("user_message", "Thanks!"),
+        ("assistant_done", "Bye."),
+    ]
+
+
+def test_a_handoff_in_the_history_is_a_switch() -> None:
+    """As in the spans of the OpenAI Agents SDK, which have no agent."""
+    call = {"type": "tool_call", "id": "c1", "name": "transfer_to_guide", "arguments": "{}"}
+    result = {"type": "tool_call_response", "id": "c1", "response": '{"assistant": "guide"}'}
+    asked, answered = message("assistant", call), message("tool", result)
+
+    events = short_events(follow([chat(1, PROMPT, asked), chat(2, PROMPT, asked, answered, ANSWER)]))
+
+    assert ("agent_switch", {"toAgentId": "guide"}) in events
+    assert events[-1] == ("assistant_done", {"text": "At 09:10."})
+
+
 def test_a_tool_that_failed() -> None:
     failed = span(
         2,
