@@ -10,6 +10,8 @@ from uuid import UUID
 
 import rich_click as click
 
+from ash_server.cli.watch.lock import locked
+
 _TABLES = """
     CREATE TABLE IF NOT EXISTS sessions (session BLOB PRIMARY KEY, state TEXT) WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS spans (session BLOB, span BLOB, PRIMARY KEY (session, span)) WITHOUT ROWID;
@@ -54,16 +56,21 @@ def cursor_path(home: Path, store: str, tenant: str, url: str) -> Path:
 
 @contextmanager
 def open_cursor(path: Path) -> Iterator[SentSpans]:
-    """Raises ClickException for a file that cannot be used."""
+    """Raises ClickException for a file that cannot be used, or that another process uses."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Created here, so that only this user can read it.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600))
-        with closing(sqlite3.connect(path, timeout=5)) as connection:
+    except OSError as error:
+        raise click.ClickException(f"cannot write {path}: {error.strerror}") from None
+    lock = locked(path.with_suffix(".lock"), "another `ash forward` to this backend is running")
+    try:
+        with lock, closing(sqlite3.connect(path, timeout=5)) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
             connection.executescript(_TABLES)
             yield SentSpans(connection)
-    except (OSError, sqlite3.Error) as error:
+    except sqlite3.Error as error:
         raise click.ClickException(
             f"{path}: {error}. Without this file, everything is sent again."
         ) from error

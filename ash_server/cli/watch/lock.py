@@ -1,4 +1,4 @@
-"""The lock of `ash watch`: one watcher per ASH_HOME."""
+"""Locks of commands that run once: one `ash watch` per ASH_HOME."""
 
 import fcntl
 import os
@@ -19,19 +19,24 @@ def watching() -> Iterator[Path]:
     """
     home = Settings.load().home
     home.mkdir(parents=True, exist_ok=True)
-    descriptor = _open(home / "watch.lock")
+    with locked(home / "watch.lock", "another `ash watch` is running with this ASH_HOME"):
+        yield home
+
+
+@contextmanager
+def locked(path: Path, problem: str) -> Iterator[None]:
+    """Hold the lock of a file. Raises ClickException with `problem` if another process holds it."""
+    descriptor = _open(path)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             other = os.pread(descriptor, 20, 0).decode() or "unknown"
-            raise click.ClickException(
-                f"another `ash watch` is running with this ASH_HOME (process {other})"
-            ) from None
+            raise click.ClickException(f"{problem} (process {other})") from None
         with suppress(OSError):  # the number only helps to find the process
             os.truncate(descriptor, 0)
             os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-        yield home
+        yield
     finally:
         os.close(descriptor)
 

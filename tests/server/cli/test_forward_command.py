@@ -20,6 +20,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 from ash_client import AshClient
 from ash_server.app import create_app
+from ash_server.cli.forward.backend import Backend, BackendUnavailable
 from ash_server.cli.forward.destination import Destination, read_destination
 from ash_server.cli.forward.forwarder import MAX_SPANS, batches, complete_spans
 from ash_server.settings import Settings
@@ -135,7 +136,8 @@ def test_a_session_arrives_at_another_ash_once(ash: Forward, tmp_path: Path, oth
         )
         ash("import", "turn.jsonl", "--as", "turn")
         grown = ash("forward", url, "--once", "--idle", "0")
-        restarted = ash("forward", url, "--once", "--idle", "0", "--restart")
+        uncompressed = {"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json", "OTEL_EXPORTER_OTLP_COMPRESSION": "none"}
+        restarted = ash("forward", url, "--once", "--idle", "0", "--restart", **uncompressed)
         [copy] = other.list_sessions(source="otel", external_id_prefix="conversation:").sessions
         back = ash("forward", f"{url}/v1/traces", "--once", "--url", url)
 
@@ -177,6 +179,7 @@ def test_secrets_are_redacted_unless_told_otherwise(ash: Forward) -> None:
         ash("forward", url, "--once", "--idle", "0")
         ash("forward", other, "--once", "--idle", "0", "--no-redact")
 
+    assert redacted.requests[0].headers["Content-Encoding"] == "gzip"
     assert [TOKEN in texts(request) for request in (*redacted.requests, *whole.requests)] == [False, True]
 
 
@@ -199,6 +202,27 @@ def test_refused_spans_are_reported_and_not_sent_again(ash: Forward) -> None:
     assert (refused.code, again.code, len(backend.requests)) == (1, 0, 1)
     assert "4 spans of" in refused.err
     assert "400 Bad Request: Not now." in refused.err
+
+
+def test_a_request_that_is_too_large_is_divided(ash: Forward) -> None:
+    backend = Recording(413)
+    with backend.serve() as url:
+        ran = ash("forward", url, "--once", "--idle", "0")
+
+    assert (ran.code, ran.err) == (0, "")
+    assert [len(request.spans) for request in backend.requests] == [4, 2, 2]
+
+
+async def test_waits_for_a_backend_only_as_long_as_set() -> None:
+    reports: list[str] = []
+    with Recording().serve() as url:
+        pass
+    async with Backend(destination(url), 0.7, reports.append) as backend:
+        with pytest.raises(BackendUnavailable, match="does not answer"):
+            await backend.send({}, {}, [])
+
+    [report] = reports
+    assert "trying again" in report
 
 
 def test_a_partial_success_is_reported(ash: Forward) -> None:
@@ -299,10 +323,15 @@ def test_follows_sessions_until_it_is_interrupted(ash: Forward, tmp_path: Path, 
         (tmp_path / "turn.jsonl").write_text(TURN + line(5, "user", said("Why?")))
         ash("import", "turn.jsonl", "--as", "turn")
         second = process.stdout.readline()
+        other = ash("forward", url, "--once")
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=TIMEOUT)
         again = ash("forward", url, "--once", "--idle", "0")
 
+    assert (other.code, other.err) == (
+        1,
+        f"ash: another `ash forward` to this backend is running (process {process.pid})\n",
+    )
     assert (process.returncode, out, err.strip()) == (130, "", "ash: interrupted")
     assert [text.split(" to ")[0] for text in (first, second)] == [
         "sent 4 spans of 1 session",
@@ -321,6 +350,17 @@ def test_the_cursor_is_private_and_has_no_key(ash: Forward, tmp_path: Path) -> N
     assert path.stat().st_mode & 0o777 == 0o600
     assert KEY.encode() not in path.read_bytes()
     assert backend.requests[0].headers["Authorization"] == KEY
+
+
+def test_a_damaged_cursor_is_reported_and_kept(ash: Forward, tmp_path: Path) -> None:
+    with Recording().serve() as url:
+        ash("forward", url, "--once")
+        [path] = (tmp_path / "home/.ash/forward").glob("*.sqlite")
+        path.write_bytes(b"not a database, but as long as the header of one" * 9)
+        ran = ash("forward", url, "--once")
+
+    assert (ran.code, f"{path}: file is not a database" in ran.err) == (1, True)
+    assert path.read_bytes().startswith(b"not a database")
 
 
 def destination(url: str | None, *headers: str, **environ: str) -> Destination:
