@@ -214,6 +214,8 @@ def parse_raw(message: RawMessage, source: str | None) -> ParsedText:
 
 def parse_text(raw: str | bytes, source: str | None) -> ParsedText:
     """Same as `parse_raw`, for a text."""
+    if (provider := _load_providers().of_texts.get(source or "")) is not None:
+        return _parse_plain(provider, shown_text(raw))
     try:
         return _parse_value(decode_json(raw), source)
     except (ValueError, RecursionError) as error:
@@ -276,7 +278,19 @@ def _parse_undecodable(text: str, error: Exception) -> ParsedText:
         return _parsed_block(raw_block("limit", text))
     if looks_like_json(text):
         return _parsed_block(raw_block("invalid_json", text))
-    return _parsed_prompt(text)
+    provider = _recognize_text(text)
+    return _parsed_prompt(text) if provider is None else _parse_plain(provider, text)
+
+
+def _recognize_text(text: str) -> Provider | None:
+    """Return the provider that recognises a text that is not JSON."""
+    providers = _load_providers().of_texts.values()
+    return next((each for each in providers if each.recognize_text and each.recognize_text(text)), None)
+
+
+def _parse_plain(provider: Provider, text: str) -> ParsedText:
+    record = {"text": text}
+    return _parse_with(provider, provider.wire_type(record), record)
 
 
 def _parsed_block(block: Block) -> ParsedText:
@@ -345,6 +359,8 @@ def _parse_bare_block(value: Any) -> ParsedText:
 
 def identify(raw: str, source: str | None) -> Identity:
     """Return `ParsedText.identity` of a text, without parsing its content. Never raises."""
+    if (provider := _load_providers().of_texts.get(source or "")) is not None:
+        return _identify(provider, {"text": raw})
     try:
         value = decode_json(raw)
     except (LimitExceeded, RecursionError):

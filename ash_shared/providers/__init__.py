@@ -25,6 +25,8 @@ class Providers(dict[str, Provider]):
         self._list_checks = [
             (provider.recognizes_list, provider) for provider in self.values() if provider.recognizes_list
         ]
+        self.of_texts = {provider.source: provider for provider in self.values() if provider.recognize_text}
+        """The providers of formats that are not JSON."""
         marks = [provider.marks for provider in self.values() if provider.marks]
         self._type_names = {before_dot(name) for each in marks for name in each.types}
         self._typed_keys = frozenset(key for each in marks for key in each.typed_keys)

@@ -148,3 +148,6 @@ class Provider:
     identify: Callable[[Record], Identity] = lambda record: Identity()
     """Return what identifies the record in copies, and more names of its transcript than `header`. Never raises."""
     fast_path: FastPath | None = None
+    recognize_text: Callable[[str], bool] | None = None
+    """For a format of texts that are not JSON: return True if a text without a declared source has it. A text of the
+    format is parsed as the record `{"text": …}`, even if it is JSON. Never raises."""

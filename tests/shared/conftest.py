@@ -9,6 +9,7 @@ CORPUS_NEXT = CORPUS.with_name("corpus-next")
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 """Runs of real programs with a scripted model, and the scripts that recorded them."""
 NEXT_FOLDERS = (
+    "aider_history",
     *("acp", "ag_ui"),
     *("crush_sqlite", "mistral_vibe", "zed_threads"),
     "otel_genai",

@@ -137,6 +137,7 @@ def test_nearly_all_blocks_are_typed(corpus_folder: Path, capsys: pytest.Capture
 SOURCES = {
     "acp": "acp",
     "ag_ui": "ag_ui",
+    "aider": "aider",
     "amp_thread": "amp_thread",
     "antigravity": "antigravity",
     "atif": "atif",

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from ash_shared.providers.aider.sections import split_sections
 from tests.shared.databases import sessions_of
 
 SCHEMA = "schema__*"
@@ -55,4 +56,6 @@ def _lines_of(path: Path, text: str) -> list[str]:
         return [line.removeprefix("data:") for line in text.split("\n") if line.startswith("data:")]
     if path.name.startswith("ag-ui-protocol"):  # recorded streams by name
         return [json.dumps(event) for stream in json.loads(text).values() for event in stream]
+    if path.suffix == ".md":
+        return [section.removesuffix("\n") for section in split_sections(text)]
     return [text] if path.suffix == ".json" else text.split("\n")

@@ -37,6 +37,7 @@ from ash_server.transfer.importing.copies import mark_copies
 from ash_server.transfer.importing.databases.opencode_rows import RowLine, batched_rows, without_ids
 from ash_server.transfer.importing.identity import SessionSearch, TextDiffers
 from ash_server.transfer.importing.lines import (
+    RECENTLY_WRITTEN_SECONDS,
     START,
     FileLine,
     LineStart,
@@ -72,9 +73,6 @@ _LOOKAHEAD_LINES = 200
 
 _YIELD_EVERY = 16
 """Lines parsed between two yields to the event loop."""
-
-_RECENTLY_WRITTEN_SECONDS = 600
-"""A file modified within this time may still be growing."""
 
 
 class ImportedFile(NamedTuple):
@@ -176,8 +174,7 @@ async def _import_file(  # noqa: PLR0913  # as import_file
 
 def state_of(path: Path, transcript: Transcript, access: FileAccess) -> FileState | None:
     """Return the state of a transcript that is a file of lines; None for others. Raises OSError."""
-    is_part = transcript.in_many_files or transcript.is_embedded
-    is_file = not is_part and uncompressed(path) == path
+    is_file = not (transcript.in_many_files or transcript.is_part) and uncompressed(path) == path
     return FileState.read(path, access) if is_file else None
 
 
@@ -246,7 +243,7 @@ class TranscriptFile(NamedTuple):
 
     def read(self, start: LineStart = START) -> Iterator[FileLine]:
         """Yield the lines of the file from `start`. Raises OSError."""
-        if self.transcript.is_embedded:
+        if self.transcript.is_part:
             return (line for line in self.transcript.lines() if line.place >= start)
         return read_file(self.path, start, self.access)
 
@@ -257,7 +254,7 @@ class TranscriptFile(NamedTuple):
 
     def size(self) -> int:
         """Raises OSError."""
-        return self.transcript.size() if self.transcript.is_embedded else text_size(self.path, self.access)
+        return self.transcript.size() if self.transcript.is_part else text_size(self.path, self.access)
 
     @property
     def is_document(self) -> bool:
@@ -800,7 +797,7 @@ def _is_being_written(path: Path) -> bool:
     The age may be negative, because the clock of a file server may differ.
     """
     age = time.time() - path.stat().st_mtime
-    return uncompressed(path).suffix == ".jsonl" and abs(age) < _RECENTLY_WRITTEN_SECONDS
+    return uncompressed(path).suffix == ".jsonl" and abs(age) < RECENTLY_WRITTEN_SECONDS
 
 
 def _is_beginning(line: FileLine, stored: bytes) -> bool:

@@ -19,6 +19,9 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 _MAX_DOCUMENT_BYTES = 32 * 1024 * 1024
 _CHUNK_BYTES = 1024 * 1024
 
+RECENTLY_WRITTEN_SECONDS = 600
+"""A file modified within this time may still be growing."""
+
 _MAX_BATCH_LINES = 200
 _MAX_BATCH_BYTES = 2 * 1024 * 1024
 

@@ -1,5 +1,6 @@
 """Transcripts: a file, a session spread over many files or in a database, or a part of a document. Needs no store."""
 
+import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from errno import EINVAL
@@ -26,11 +27,12 @@ from ash_server.transfer.importing.databases.sessions import (
     stored_session,
 )
 from ash_server.transfer.importing.databases.sqlite_snapshot import companions, is_database
-from ash_server.transfer.importing.documents import exports
+from ash_server.transfer.importing.documents import chat_histories, exports
 from ash_server.transfer.importing.documents.folder_rows import read_documents
 from ash_server.transfer.importing.documents.folders import SessionFolder, folder_at
-from ash_server.transfer.importing.lines import START, FileLine, read_file
+from ash_server.transfer.importing.lines import RECENTLY_WRITTEN_SECONDS, START, FileLine, read_file
 from ash_server.transfer.importing.transcript_files import SUFFIXES, modification_time, past_time
+from ash_shared.records.json_fields import to_milliseconds
 
 Stamps = tuple[tuple[int, int], ...]
 """Times and sizes, which change when a transcript changes."""
@@ -56,6 +58,13 @@ class Transcript(NamedTuple):
     """The name of the first message if the session was imported from the other place where its CLI stores sessions."""
     is_embedded: bool = False
     """True if it is a part of its file, with the text of one document."""
+    is_section: bool = False
+    """True if it is a part of its file, with lines. Lines are only added at its end."""
+
+    @property
+    def is_part(self) -> bool:
+        """True if `lines` are not all lines of the file."""
+        return self.is_embedded or self.is_section
 
 
 def places_of(path: Path) -> list[Path]:
@@ -101,6 +110,8 @@ def _open_part(path: Path, access: FileAccess) -> Transcript | None:
         return _open_prompts(path, history, access)
     if (export := exports.export_of(path)) is not None:
         return _open_conversation(path, export, access)
+    if (chats := chat_histories.chat_history_of(path)) is not None:
+        return _open_chat(path, chats, access)
     database = database_of(path)
     return None if database is None else _open_rows(path, database, access)
 
@@ -194,6 +205,40 @@ def _open_conversation(path: Path, export: Path, access: FileAccess) -> Transcri
         partial(modification_time, export, access),
         stamps,
         is_embedded=True,
+    )
+
+
+def _open_chat(path: Path, history: Path, access: FileAccess) -> Transcript:
+    started_at = to_milliseconds(chat_histories.start_time(path))
+
+    def lines() -> Iterator[FileLine]:
+        is_written = time.time() - history.stat().st_mtime < RECENTLY_WRITTEN_SECONDS
+        place = START
+        for data in chat_histories.read_chat(path, access, is_written=is_written):
+            line = FileLine(place, data.removesuffix(b"\n"), len(data), data.endswith(b"\n"))
+            yield line
+            place = line.end
+
+    def modified_at() -> datetime:
+        is_last = chat_histories.chat_place(path, access).is_last
+        return (
+            modification_time(history, access)
+            if is_last or started_at is None
+            else past_time(started_at / 1000)
+        )
+
+    def stamps() -> Stamps:
+        place = chat_histories.chat_place(path, access)
+        return ((place.offset, place.size),)
+
+    return Transcript(
+        partial(iter, [history]),
+        lines,
+        lambda: chat_histories.chat_place(path, access).size,
+        modified_at,
+        stamps,
+        chat_histories.SOURCE,
+        is_section=True,
     )
 
 

@@ -15,7 +15,7 @@ from ash_server.transfer.importing import prompt_history
 from ash_server.transfer.importing.databases.conversation_files import conversation_at
 from ash_server.transfer.importing.databases.sessions import OtherDatabase, expand
 from ash_server.transfer.importing.databases.sqlite_snapshot import companions, is_database
-from ash_server.transfer.importing.documents import exports
+from ash_server.transfer.importing.documents import chat_histories, exports
 from ash_server.transfer.importing.documents.folders import folder_at
 
 SUFFIXES = (".jsonl", ".json", ".jsonl.zst")
@@ -130,7 +130,7 @@ def find_files(
 
 
 def _expand(path: Path, on_error: Callable[[OSError], None], access: FileAccess) -> list[Path]:
-    """Return the sessions in a database, a history of prompts or an export, or the one that a file belongs to.
+    """Return the sessions in a database, a history or an export, or the one that a file belongs to.
 
     Any other file stands for itself.
     """
@@ -139,14 +139,21 @@ def _expand(path: Path, on_error: Callable[[OSError], None], access: FileAccess)
     if (folder := folder_at(path)) is not None:
         return [folder.main]
     try:
-        if prompt_history.is_history(path, access):
-            return prompt_history.list_sessions(path, access)
-        if exports.is_export(path, access):
-            return exports.list_conversations(path, access)
-        return expand(path, access)
+        return _sessions_in(path, access)
     except OSError as error:
         on_error(error)
         return []
+
+
+def _sessions_in(path: Path, access: FileAccess) -> list[Path]:
+    """Raises OSError."""
+    if prompt_history.is_history(path, access):
+        return prompt_history.list_sessions(path, access)
+    if exports.is_export(path, access):
+        return exports.list_conversations(path, access)
+    if chat_histories.is_chat_history(path):
+        return chat_histories.list_chats(path, access)
+    return expand(path, access)
 
 
 def find_transcripts(
@@ -339,7 +346,7 @@ class _FolderWalk:
             return _Kind.FOLDER if self._is_in_place(path, resolved) else None
         is_named = path.name.endswith(SUFFIXES)
         is_conversation = conversation_at(path) is not None
-        if not (is_named or is_conversation or path.name in _DATABASES):
+        if not (is_named or is_conversation or path.name in _NAMES):
             return None
         is_allowed = all(home.allows(resolved) for home in self._homes)
         if not (is_allowed and self._is_in_place(path, resolved) and self._is_regular(path)):
@@ -349,7 +356,7 @@ class _FolderWalk:
     def _kind_of_transcript(self, path: Path, *, is_named: bool, is_conversation: bool) -> _Kind | None:
         if (folder := folder_at(path)) is not None:
             return _Kind.FILE if folder.main == path else None
-        has_sessions = is_conversation or path.name == prompt_history.NAME
+        has_sessions = is_conversation or path.name in (prompt_history.NAME, chat_histories.NAME)
         if has_sessions or exports.is_export(path, self._access):
             return _Kind.SESSIONS
         if not is_named:
@@ -357,7 +364,8 @@ class _FolderWalk:
         return _Kind.SESSIONS if is_database(path, self._access) else _Kind.FILE
 
     def _is_shown(self, entry: Path, resolved: Path) -> bool:
-        return not entry.name.startswith(".") or any(home.shows(resolved) for home in self._homes)
+        is_visible = not entry.name.startswith(".") or entry.name == chat_histories.NAME
+        return is_visible or any(home.shows(resolved) for home in self._homes)
 
     def _is_in_place(self, entry: Path, resolved: Path) -> bool:
         """Return False for entries outside the folders to read, and report them."""
@@ -386,10 +394,13 @@ def _is_same(entry: _Entry, item: os.DirEntry[str]) -> bool:
     return is_kept and entry.inode == item.inode()
 
 
-_DATABASES = frozenset(
-    name for agent in AGENTS for name in (agent.database, agent.session_database) if name is not None
+_NAMES = frozenset(
+    name
+    for names in ((agent.database, agent.session_database) for agent in AGENTS)
+    for name in (chat_histories.NAME, *names)
+    if name is not None
 )
-"""Names of databases that are read in any folder; others have to be named."""
+"""Names of databases and histories that are read in any folder; other databases have to be named."""
 
 _OPENCODE_STORAGE = frozenset({"message", "session"})
 """Folders that identify OpenCode's storage or a copy. Session files are only in `session`."""

@@ -20,6 +20,7 @@ const NAMES = {
   crush: "Crush",
   mistral_vibe: "Mistral Vibe",
   zed: "Zed",
+  aider: "Aider",
   openai_chat: "OpenAI Chat",
   openai_responses: "OpenAI Responses",
   otel: "OpenTelemetry",

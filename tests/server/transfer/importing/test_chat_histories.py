@@ -1,0 +1,93 @@
+"""Sessions in the chat history of Aider."""
+
+import os
+from pathlib import Path
+from shutil import copytree
+
+from ash_server.store import Store
+from ash_server.transfer.importing.documents.chat_histories import NAME
+from tests.server.transfer.importing.test_documents import exported, import_all
+from tests.shared.providers.test_aider import RECORDED, recorded_chats
+
+START = "\n# aider chat started at {}\n\n"
+PROMPT, ANSWER, REPORT = "\n#### How many?  \n", "\nFour.\n\n", "> Tokens: 9 sent, 2 received.  \n"
+
+
+def chat(time: str, *sections: str) -> str:
+    return "".join([START.format(time), *sections])
+
+
+async def test_each_chat_of_a_history_is_a_session(store: Store, tmp_path: Path) -> None:
+    history = tmp_path / NAME
+    history.write_text(RECORDED)
+
+    imported = await import_all(store, tmp_path)
+    again = await import_all(store, history)
+
+    sessions = [await store.sessions.get(each.session_id) for each in imported]
+    assert [(each.source, each.title, each.models) for each in sessions] == [
+        ("aider", "Start the table at six", ["openai/mock-model"]),
+        ("aider", "What is in the table?", ["openai/mock-model"]),
+        ("aider", "What did we do?", ["openai/mock-model"]),
+    ]
+    assert [await exported(store, each.id) for each in sessions] == recorded_chats()
+    assert [each.result.counts["new"] for each in again] == [0, 0, 0]
+
+
+async def test_a_longer_history_adds_what_is_new(store: Store, tmp_path: Path) -> None:
+    history = tmp_path / NAME
+    history.write_text(chat("2026-03-02 09:00:00", PROMPT, ANSWER))
+    [before] = await import_all(store, history)
+    more = REPORT + PROMPT
+    history.write_text(history.read_text() + more + chat("2026-03-02 10:00:00", PROMPT))
+
+    first, second = await import_all(store, history)
+
+    assert first.session_id == before.session_id != second.session_id
+    assert [each.result.counts for each in (before, first, second)] == [
+        {"new": 3},
+        {"existing": 3, "new": 2},
+        {"new": 2},
+    ]
+    assert await exported(store, first.session_id) == chat("2026-03-02 09:00:00", PROMPT, ANSWER) + more
+
+
+async def test_a_section_that_is_being_written_is_left_for_later(store: Store, tmp_path: Path) -> None:
+    history = tmp_path / NAME
+    history.write_text(chat("2026-03-02 09:00:00", PROMPT, "\nFour"))
+    [before] = await import_all(store, history)
+    history.write_text(chat("2026-03-02 09:00:00", PROMPT, "\nFour.\n\n"))
+    [after] = await import_all(store, history)
+    history.write_text(chat("2026-03-02 09:00:00", PROMPT, "\nFour.\n\n", "\n#### And"))
+    os.utime(history, (1, 1))
+    [long_after] = await import_all(store, history)
+
+    counts = [each.result.counts["new"] for each in (before, after, long_after)]
+    assert counts == [2, 1, 1]
+    assert await exported(store, after.session_id) == history.read_text()
+
+
+async def test_a_moved_history_has_the_same_sessions(store: Store, tmp_path: Path) -> None:
+    first, second = tmp_path / "first" / NAME, tmp_path / "second" / NAME
+    first.parent.mkdir()
+    first.write_text(RECORDED)
+    before = await import_all(store, first)
+    copytree(first.parent, second.parent)
+
+    after = await import_all(store, second)
+
+    assert [each.session_id for each in after] == [each.session_id for each in before]
+
+
+async def test_a_cut_history_begins_with_a_session_of_its_own(store: Store, tmp_path: Path) -> None:
+    """Chats without any text are left out."""
+    history = tmp_path / NAME
+    rest = "of an answer.\n\n> Applied edit to a.py  \n"
+    history.write_text(rest + chat("2026-03-02 09:00:00") + chat("2026-03-02 10:00:00", PROMPT))
+
+    imported = await import_all(store, history)
+
+    assert [await exported(store, each.session_id) for each in imported] == [
+        rest,
+        chat("2026-03-02 10:00:00", PROMPT),
+    ]
