@@ -260,7 +260,8 @@ AGENTS: tuple[KnownAgent, ...] = (
         "hermes",
         (Root("", "HERMES_HOME", ".hermes"),),
         ("sessions",),
-        re.compile(r"sessions/session_[^/]+\.json"),
+        re.compile(r"sessions/session_[^/]+\.json|state\.db/[^/]+"),
+        database="state.db",
     ),
     KnownAgent(
         "cowork",

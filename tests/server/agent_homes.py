@@ -342,6 +342,33 @@ def insert_thread(connection: Connection, id: str, *messages: Any, **columns: An
     insert(connection, "threads", id=id, summary=f"Thread {id}", **values)
 
 
+_HERMES = """
+CREATE TABLE sessions (id TEXT PRIMARY KEY, source TEXT, model TEXT, model_config TEXT, system_prompt_hash TEXT,
+    started_at REAL, ended_at REAL, end_reason TEXT, api_call_count INTEGER, title TEXT);
+CREATE TABLE system_prompts (hash TEXT PRIMARY KEY, prompt TEXT);
+CREATE TABLE messages (id INTEGER PRIMARY KEY AUTOINCREMENT, session_id TEXT, role TEXT, content TEXT,
+    tool_call_id TEXT, tool_calls TEXT, timestamp REAL, finish_reason TEXT);
+CREATE TABLE session_model_usage (session_id TEXT, model TEXT, api_call_count INTEGER, input_tokens INTEGER,
+    output_tokens INTEGER, estimated_cost_usd REAL, last_seen REAL, PRIMARY KEY (session_id, model));
+"""
+
+
+def write_hermes_database(path: Path, **sessions: str) -> Path:
+    """Create a database of Hermes with a session per name, each with this prompt."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    time = 1_772_442_000.5
+    counts = {"api_call_count": 1, "input_tokens": 50, "output_tokens": 9, "estimated_cost_usd": 0.25}
+    with changing(path) as connection:
+        connection.executescript(_HERMES)
+        insert(connection, "system_prompts", hash="ab", prompt="You count.")
+        for id, prompt in sessions.items():
+            values = {"started_at": time, "api_call_count": 1, "system_prompt_hash": "ab"}
+            insert(connection, "sessions", id=id, source="cli", model="m1", title=id, **values)
+            insert(connection, "messages", session_id=id, role="user", content=prompt, timestamp=time)
+            insert(connection, "session_model_usage", session_id=id, model="m1", last_seen=time + 8, **counts)
+    return path
+
+
 COUNTS = {
     "zed": 1,
     "crush": 1,
@@ -353,6 +380,7 @@ COUNTS = {
     **dict.fromkeys(TRANSCRIPTS, 1),
     **dict.fromkeys(DATABASES, 1),
     "goose": 1,
+    "hermes": 2,
     "kiro": 1,
 }
 """The number of transcripts in the home, by the id of the agent."""
@@ -417,6 +445,7 @@ def write_agent_home(home: Path) -> Path:
         value = json.dumps({"conversation_id": "k1", "history": [prompt]})
         times = {"created_at": START, "updated_at": START}
         insert(connection, "conversations_v2", key="/work", conversation_id="k1", value=value, **times)
+    write_hermes_database(home / ".hermes/state.db", hermes_2="Sort the shelves of hermes")
     write_editor_database(home / ".config/Cursor/User/globalStorage/state.vscdb")
     write_chat_database(
         home / ".cursor/chats/1/chat-1/store.db", {"role": "user", "content": "Sort"}, id="chat-1"

@@ -186,6 +186,7 @@ _FINDERS: Mapping[str, Callable[[Path, TranscriptHead], Path | None]] = {
     "cursor": _find_for_cursor,
     "crush": _find_for_opencode,
     "goose": _find_for_opencode,
+    "hermes": _find_for_opencode,
     "opencode": _find_for_opencode,
     "atif": _find_for_atif,
     "kimi": _find_for_kimi,

@@ -171,7 +171,7 @@ def find_transcripts(
 
 
 def without_repeated(paths: Iterable[Path]) -> Iterator[Path]:
-    """Leave out the files of OpenCode sessions that are in its database, too: it has moved them there. Leave out the
+    """Leave out the files of sessions of OpenCode and Hermes that are in their database, too. Leave out the
     transcripts of Cursor's chats that are in a database, which has more of them, and the prompts of sessions with a
     transcript."""
     paths = list(prompt_history.without_transcripts(paths))
@@ -185,7 +185,10 @@ def without_repeated(paths: Iterable[Path]) -> Iterator[Path]:
     }
     for path in paths:
         storage = path.parents[2] if len(path.parents) > _STORAGE_DEPTH else path
-        is_migrated = path.suffix == ".json" and (storage.parent, path.stem) in migrated
+        id = path.stem.removeprefix("session_")
+        is_migrated = path.suffix == ".json" and (
+            (storage.parent, path.stem) in migrated or (path.parent.parent, id) in migrated
+        )
         is_chat = path.stem in chats and "agent-transcripts" in path.parts
         if not is_migrated and not is_chat:
             yield path

@@ -140,6 +140,49 @@ _CRUSH = SessionDatabase(
     {"files": ("path", "version"), "messages": ("created_at",)},
 )
 
+
+def _select_hermes(rows: Rows, id: str) -> Iterator[tuple[str, TableRow]]:
+    """Yield the session, its system prompt, its messages, and the sums of its usage by model."""
+    for session in rows.select("sessions", id=id):
+        yield "sessions", session
+        if (prompt := session.values.get("system_prompt_hash")) is not None:
+            yield from (("system_prompts", row) for row in rows.select("system_prompts", hash=prompt))
+    for table in ("messages", "session_model_usage"):
+        yield from ((table, row) for row in rows.select(table, session_id=id))
+
+
+def _lasting_session(table: str, columns: Mapping[str, Any]) -> Any:
+    """The row of a session also has counts and the time of the last heartbeat."""
+    return {name: columns.get(name) for name in _SESSION_COLUMNS} if table == "sessions" else None
+
+
+_SESSION_COLUMNS = (
+    "cwd",
+    "git_branch",
+    "model",
+    "model_config",
+    "parent_session_id",
+    "system_prompt",
+    "system_prompt_hash",
+    "title",
+)
+_HERMES = SessionDatabase(
+    "hermes",
+    "Hermes",
+    {
+        "messages": frozenset({"finish_reason", "role", "session_id", "tool_calls"}),
+        "sessions": frozenset({"api_call_count", "end_reason", "id", "started_at"}),
+    },
+    (
+        CountedTable("sessions", "id", "title"),
+        CountedTable("messages", "session_id", "content", ("timestamp",)),
+        CountedTable("session_model_usage", "session_id", None, ("last_seen",)),
+    ),
+    _select_hermes,
+    {"messages": ("id",)},
+    lasting=_lasting_session,
+)
+
 _THREADS = "threads"
 
 
@@ -202,7 +245,7 @@ _ADK = SessionDatabase(
     {"events": ("timestamp",)},
 )
 
-STORES = (_OPENCODE, _GOOSE, _KIRO, _CRUSH, _ZED, _ADK, EDITOR, CHATS)
+STORES = (_OPENCODE, _GOOSE, _KIRO, _CRUSH, _ZED, _ADK, EDITOR, CHATS, _HERMES)
 
 
 def name_of(table: CountedTable) -> str:

@@ -20,14 +20,11 @@ from ash_shared.model.blocks import (
 )
 from ash_shared.model.message import Identity, RecordHeader
 from ash_shared.records.contract import (
-    Marks,
     ParsedRecord,
     Part,
-    Provider,
     Record,
     Speaker,
     WireType,
-    unknown_record,
 )
 from ash_shared.records.documents import DocumentItem, document_type
 from ash_shared.records.fingerprints import body_keys
@@ -93,7 +90,7 @@ def _translate_result(message: Record) -> list[Block]:
     return [translated(message, typed, {"role", "content", "tool_call_id"}, "tool")]
 
 
-_MESSAGES: Any = {
+MESSAGES: Any = {
     "assistant": ("assistant", _translate_answer),
     "system": ("system", _translate_prompt),
     "tool": ("user", _translate_result),
@@ -102,20 +99,20 @@ _MESSAGES: Any = {
 """Speaker and translation of a message, by its `role`."""
 
 
-def _message_blocks(message: Any) -> list[Block]:
+def message_blocks(message: Any) -> list[Block]:
     role = text_at(message, "role")
     if role == "session_meta":
         return [raw_block("control", message, role)]
-    if role is None or role not in _MESSAGES:
+    if role is None or role not in MESSAGES:
         return [raw_block("malformed" if role is None else "unknown_type", message, role)]
-    return translate(role, message, _MESSAGES[role][1])
+    return translate(role, message, MESSAGES[role][1])
 
 
 def _parse(record: Record) -> ParsedRecord:
     prompt = text_at(record, "system_prompt")
     head = without(record, "messages", *([] if prompt is None else ["system_prompt"]))
     texts = [] if prompt is None else [text_block(prompt)]
-    blocks = [block for message in record["messages"] for block in _message_blocks(message)]
+    blocks = [block for message in record["messages"] for block in message_blocks(message)]
     return ParsedRecord("message", "user", bounded([raw_block("control", head, "session"), *texts, *blocks]))
 
 
@@ -133,14 +130,14 @@ def _system_item(prompt: str) -> DocumentItem:
 
 def _item(number: int, message: Any, model: str | None) -> DocumentItem:
     role = text_at(message, "role") or ""
-    if role not in _MESSAGES:
+    if role not in MESSAGES:
         return DocumentItem(str(number), message, [])
-    speaker: Speaker = _MESSAGES[role][0]
+    speaker: Speaker = MESSAGES[role][0]
     time = to_milliseconds(value_at(message, "timestamp"))
     metadata = {"model": model, "stop_reason": text_at(message, "finish_reason")}
     part = Part(
         role=speaker,
-        blocks=_message_blocks(message),
+        blocks=message_blocks(message),
         header=RecordHeader(timestamp=time),
         is_undated=time is None,
         original=message,
@@ -171,11 +168,10 @@ def identify(record: Record) -> Identity:
 
 
 _DOCUMENT = document_type("session", _parse, _items)
-_UNKNOWN = WireType(unknown_record)
 
 
-def wire_type(record: Record) -> WireType:
-    return _DOCUMENT if isinstance(record.get("messages"), list) else _UNKNOWN
+def wire_type(record: Record) -> WireType | None:
+    return _DOCUMENT if isinstance(record.get("messages"), list) else None
 
 
 def recognize(record: Record) -> WireType | None:
@@ -183,19 +179,9 @@ def recognize(record: Record) -> WireType | None:
         isinstance(record.get("messages"), list)
         and first_text(record, ("session_start",)) is not None
         and text_at(record, "session_id") is not None
-        and body_keys(record) == _BODY_KEYS
+        and body_keys(record) == BODY_KEYS
     )
     return _DOCUMENT if is_own else None
 
 
-_BODY_KEYS = frozenset({"messages", "session_start"})
-
-PROVIDER = Provider(
-    source="hermes",
-    recognize=recognize,
-    marks=Marks(untyped_keys={"session_start"}, body_keys=_BODY_KEYS),
-    wire_type=wire_type,
-    parse_block=parse_block,
-    header=header,
-    identify=identify,
-)
+BODY_KEYS = frozenset({"messages", "session_start"})
