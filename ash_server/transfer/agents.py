@@ -374,6 +374,18 @@ AGENTS: tuple[KnownAgent, ...] = (
         re.compile(r"conversations/[^/]+/base_state\.json"),
     ),
     KnownAgent(
+        "strands",
+        "Strands Agents",
+        "strands",
+        (Root(".strands"),),
+        ("sessions",),
+        # The messages are in a folder beside it, see `documents.folders`.
+        re.compile(
+            r"sessions/session_[^/]+/"
+            r"(?:agents/agent_[^/]+/agent|multi_agents/multi_agent_[^/]+/multi_agent)\.json"
+        ),
+    ),
+    KnownAgent(
         "devin",
         "Devin",
         "atif",

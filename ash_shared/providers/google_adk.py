@@ -479,7 +479,8 @@ def recognize(record: Record) -> WireType | None:
     if row is _FAILURE:
         is_text = isinstance(record.get("error"), str)
         return row if is_text and record.keys() == {"error", "error_details"} else None
-    return row if body_keys(record) <= {"output"} and _is_own(record, row) else None
+    allowed = {"output"} if row is _EVENT else set[str]()
+    return row if body_keys(record) <= allowed and _is_own(record, row) else None
 
 
 def _is_own(record: Record, row: WireType) -> bool:

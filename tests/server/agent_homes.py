@@ -225,6 +225,13 @@ def _openhands(id: str) -> LINES:
     ]
 
 
+def _strands(agent: str) -> LINES:
+    times = {"created_at": "2026-03-02T09:00:00+00:00", "updated_at": "2026-03-02T09:00:00+00:00"}
+    summary = {"role": "user", "content": [{"text": f"Sort the shelves of {agent}"}]}
+    state = {"removed_message_count": 2, "summary_message": summary}
+    return [{"agent_id": agent, "state": {}, "conversation_manager_state": state, **times}]
+
+
 _COWORK = "Library/Application Support/Claude/local-agent-mode-sessions/account/space"
 
 _TASKS = ".config/Code/User/globalStorage"
@@ -261,6 +268,10 @@ TRANSCRIPTS: Mapping[str, tuple[str, LINES]] = {
     "amp_thread": (".local/share/amp/threads/T-amp-1.json", _amp("T-amp-1")),
     "droid": (".factory/sessions/-work-shop/droid-1.jsonl", _droid("droid-1")),
     "openhands": (".openhands/conversations/openhands-1/base_state.json", _openhands("openhands-1")),
+    "strands": (
+        ".strands/sessions/session_strands-1/agents/agent_strands-1/agent.json",
+        _strands("strands-1"),
+    ),
     "devin": (".local/share/devin/cli/transcripts/devin-1.json", _trajectory("devin-1")),
     "vtcode": (".vtcode/sessions/atif-trajectory-vtcode-1.json", _trajectory("vtcode-1")),
 }
@@ -415,6 +426,7 @@ _OTHER_FILES = (
     ".config/Code/User/workspaceStorage/1/state.json",
     ".local/share/amp/secrets.json",
     ".qwen/settings.json",
+    ".strands/sessions/session_strands-1/session.json",
     ".vibe/config.json",
     ".grok/auth.json",
     ".hermes/auth.json",

@@ -610,6 +610,15 @@ def _otel_parts(value: Any) -> Any:
     return {key: each for key, each in value.items() if key != "type"} if isinstance(value, dict) else value
 
 
+def _strands(record: dict[str, Any]) -> Any:
+    data = record.get("data", record)
+    summary = (data.get("conversation_manager_state") or {}).get("summary_message")
+    nodes = [each["result"]["message"]["content"] for each in data.get("node_results", {}).values()]
+    contents = [message["content"] for message in data.get("messages", [])]
+    message = record.get("message") or summary or {}
+    return [nodes, contents, data.get("current_task"), message.get("content")]
+
+
 _CONTENTS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
     "acp": _acp,
     "ag_ui": _ag_ui,
@@ -648,6 +657,7 @@ _CONTENTS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
     "pi_": _pi,
     "pydantic_ai": _pydantic_ai,
     "qwen": _qwen,
+    "strands": _strands,
     "zed": _zed,
 }
 """By the prefix of the folder name; all other folders contain Claude's formats."""

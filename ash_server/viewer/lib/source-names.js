@@ -27,6 +27,7 @@ const NAMES = {
   bedrock: "Bedrock",
   langchain: "LangChain",
   pydantic_ai: "Pydantic AI",
+  strands: "Strands Agents",
   vercel: "Vercel AI SDK",
   acp: "ACP",
   ag_ui: "AG-UI",

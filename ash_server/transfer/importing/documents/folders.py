@@ -36,8 +36,8 @@ class SessionFolder(NamedTuple):
 def folder_at(path: Path) -> SessionFolder | None:
     """Return the session that a document belongs to; None for other files."""
     name, folder = path.name, path.parent
-    if (session := _vibe_folder_of(path)) is not None:
-        return _vibe_session_at(session)
+    if (session := _vibe_session_of(path) or _strands_agent_at(path)) is not None:
+        return session
     if name in _TASK:
         main = next((folder / each for each in _TASK if (folder / each).is_file()), path)
         return SessionFolder("cline_task", main, _TASK)
@@ -58,6 +58,36 @@ def _conversation_at(folder: Path) -> SessionFolder | None:
         return None
     names = sorted(file.name for file in events.glob("event-*.json"))
     return SessionFolder("openhands", folder / _STATE, (*(f"events/{name}" for name in names), _STATE))
+
+
+def _strands_agent_at(path: Path) -> SessionFolder | None:
+    """Return the messages of an agent of Strands, then its state; for `session.json`, those of the first agent."""
+    name, folder = path.name, path.parent
+    if name == "session.json" and folder.name.startswith("session_"):
+        agents = sorted(folder.glob("agents/agent_*/agent.json"))
+        runs = sorted(folder.glob("multi_agents/multi_agent_*/multi_agent.json"))
+        main = next(iter([*agents, *runs]), None)
+        return None if main is None else _strands_agent_at(main)
+    if name == "multi_agent.json" and folder.name.startswith("multi_agent_"):
+        return SessionFolder("strands", path, (name,))
+    agent = folder.parent if folder.name == "messages" else folder
+    is_message = folder.name == "messages" and _STRANDS_MESSAGE.fullmatch(name) is not None
+    if not agent.name.startswith("agent_") or not (is_message or name == "agent.json"):
+        return None
+    if not (agent / "agent.json").is_file():
+        return None
+    numbers = (_STRANDS_MESSAGE.fullmatch(file.name) for file in (agent / "messages").glob("message_*.json"))
+    messages = sorted(int(match[1]) for match in numbers if match is not None)
+    documents = (*(f"messages/message_{number}.json" for number in messages), "agent.json")
+    return SessionFolder("strands", agent / "agent.json", documents)
+
+
+_STRANDS_MESSAGE = re.compile(r"message_([0-9]{1,18})\.json")
+
+
+def _vibe_session_of(path: Path) -> SessionFolder | None:
+    folder = _vibe_folder_of(path)
+    return None if folder is None else _vibe_session_at(folder)
 
 
 def _vibe_folder_of(path: Path) -> Path | None:

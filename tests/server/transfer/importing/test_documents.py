@@ -14,6 +14,7 @@ from ash_server.transfer.importing.documents import exports
 from ash_server.transfer.importing.documents.folders import folder_at
 from ash_server.transfer.importing.file_import import ImportedFile, import_file
 from ash_server.transfer.importing.transcript_files import external_id, find_files
+from tests.shared.conftest import RECORDINGS
 from tests.shared.providers.test_chat_exports import conversation, node, text
 from tests.shared.providers.test_cline_session import SESSION, answer, document, prompt
 from tests.shared.providers.test_cline_task import said
@@ -127,6 +128,32 @@ async def test_events_of_openhands_are_one_session(store: Store, tmp_path: Path)
     summary = await store.conversation.read_summary(after.session_id)
     assert summary.usage is not None
     assert summary.usage.input_tokens == 20
+
+
+async def test_each_agent_of_strands_is_a_session(store: Store, tmp_path: Path) -> None:
+    """The messages have numbers without leading zeros. The state of the agent follows them."""
+    for name in ("s-1", "s-2"):
+        for line in (RECORDINGS / "strands" / f"{name}.bundle.jsonl").read_text().splitlines():
+            file = json.loads(line)
+            path = tmp_path / f"session_{name}" / file["path"]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(file["text"])
+    agent = tmp_path / "session_s-1/agents/agent_harbour"
+    last = agent / "messages/message_13.json"
+    answer = last.read_text()
+    last.unlink()
+    before = await import_all(store, tmp_path)
+    last.write_text(answer)
+
+    after = await import_all(store, tmp_path)
+
+    assert [each.result.counts for each in before] == [{"new": 14}, {"new": 1}]
+    assert [each.result.counts for each in after] == [{"existing": 14, "new": 1}, {"existing": 1}]
+    assert folder_at(last) == folder_at(agent.parents[1] / "session.json")
+    assert (await texts(store, after[0].session_id))[:1] == ["Which berth is free?"]
+    summary = await store.conversation.read_summary(after[0].session_id)
+    assert summary.usage is not None
+    assert summary.usage.cache_read_input_tokens == 7000
 
 
 def write_vibe_session(folder: Path, generation: int, *entries: Any) -> None:
