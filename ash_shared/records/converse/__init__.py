@@ -22,8 +22,6 @@ from ash_shared.model.blocks import (
 )
 from ash_shared.records.json_fields import count_at, media_class
 
-Record = dict[str, Any]
-
 _DOCUMENT_TYPES: Mapping[str, str] = {
     "csv": "text/csv",
     "doc": "application/msword",
@@ -79,7 +77,7 @@ def _translate_reasoning(block: Block) -> Block:
     return _with_extra_keys(block, "reasoningContent", typed, "reasoningText")
 
 
-def _media_source(source: Record, media_type: str | None) -> Block:
+def _media_source(source: Block, media_type: str | None) -> Block:
     """Return the source of a media object: bytes, text or a URL, which is `s3://…` for an S3 object."""
     media_type_field = {} if media_type is None else {"media_type": media_type}
     if "bytes" in source:
@@ -92,7 +90,7 @@ def _media_source(source: Record, media_type: str | None) -> Block:
     return {**source, "type": "content", "content": source["content"]}
 
 
-def _other_keys(source: Record, consumed: str) -> Block:
+def _other_keys(source: Block, consumed: str) -> Block:
     """Return the unconsumed keys. Raises KeyError if a block source has the same key."""
     rest = without(source, consumed)
     if rest.keys() & {"type", "media_type", "data", "url"}:
