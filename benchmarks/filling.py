@@ -79,6 +79,9 @@ class Contents(NamedTuple):
     """The most recent of the other sessions."""
     topics: Sequence[str]
     """A word of each recent session that no other session has."""
+    largest_topic: str
+    """The same for the largest session."""
+    long_topic: str
 
 
 class _Rows(NamedTuple):
@@ -146,8 +149,14 @@ def read_contents(conn: psycopg.Connection, recent: int) -> Contents | None:
         largest_messages=largest[1],
         long=long[0],
         recent=[row[0] for row in others],
-        topics=[row[2].rpartition("/")[2] for row in others],
+        topics=[_topic_of(row) for row in others],
+        largest_topic=_topic_of(largest),
+        long_topic=_topic_of(long),
     )
+
+
+def _topic_of(row: tuple[UUID, int, str]) -> str:
+    return row[2].rpartition("/")[2]
 
 
 async def _read_templates(url: str) -> list[_Template]:

@@ -30,6 +30,7 @@ from benchmarks.samples import agent_line
 from benchmarks.table import Details, Row, details, goals
 
 _COMMON_WORD = "tests"
+_MISSING_WORD = "quuxnope"
 _LISTED = 10
 """Sessions on a page: the smallest store has not many more."""
 _RECENT = 50
@@ -61,6 +62,8 @@ class Subject:
         self._long = contents.long
         self._recent = contents.recent
         self._topics = contents.topics
+        self._largest_topic = contents.largest_topic
+        self._long_topic = contents.long_topic
         self._numbers = count(random.getrandbits(32))
 
     async def append(self) -> None:
@@ -108,6 +111,7 @@ class Subject:
     async def prepare(self) -> None:
         """Find the middle of the largest log, and a place in the middle of the list of sessions."""
         self._events = (await self._store.sessions.get(self._largest)).event_count
+        self._long_length = (await self._store.sessions.get(self._long)).message_count
         sessions = await self._store.sessions.get_many(self._recent)
         oldest = min(sessions, key=lambda each: each.updated_at)
         self._cursor = (
@@ -134,8 +138,26 @@ class Subject:
     async def search_few_per_session(self) -> None:
         await self._store.search.search(_COMMON_WORD, per_session=3)
 
+    async def search_no_word(self) -> None:
+        await self._store.search.search(_MISSING_WORD)
+
     async def search_common_in_long(self) -> None:
-        await self._store.search.find_in_session(self._long, _COMMON_WORD)
+        await self._search_in(self._long, _COMMON_WORD)
+
+    async def search_rare_in_long(self) -> None:
+        await self._search_in(self._long, self._long_topic)
+
+    async def search_nothing_in_long(self) -> None:
+        await self._search_in(self._long, _MISSING_WORD)
+
+    async def search_common_in_largest(self) -> None:
+        await self._search_in(self._largest, _COMMON_WORD)
+
+    async def search_rare_in_largest(self) -> None:
+        await self._search_in(self._largest, self._largest_topic)
+
+    async def search_nothing_in_largest(self) -> None:
+        await self._search_in(self._largest, _MISSING_WORD)
 
     async def filter_by_project(self) -> None:
         await self._store.sessions.list_sessions(limit=_LISTED, project="/nonexistent")
@@ -149,8 +171,46 @@ class Subject:
     async def read_errors(self) -> None:
         await self._store.events.get_stored_page(self._largest, types=["retraction"], limit=100)
 
+    async def read_agent_around(self) -> None:
+        await self._store.events.get_stored_page(
+            self._largest, at=self._events // 2, agent="nobody", limit=100
+        )
+
+    async def read_around_message(self) -> None:
+        page, _ = await self._store.events.get_stored_page(
+            self._largest, message=self._length // 2, limit=100
+        )
+        assert page
+
+    async def count_items(self) -> None:
+        await self._store.conversation.count_items(self._largest)
+
+    async def read_summary(self) -> None:
+        await self._store.conversation.read_summary(self._largest)
+
     async def rebuild(self) -> None:
         await self._store.events.rebuild(random.choice(self._recent))
+
+    async def delete_message(self) -> None:
+        await self._store.messages.delete(self._long, random.randint(1, self._long_length // 2))
+
+    async def pop_message(self) -> None:
+        await self._store.messages.pop(self._long)
+
+    async def append_beside_rebuild(self) -> float:
+        """Return the seconds of the slowest append while the session is rebuilt."""
+        rebuilding = asyncio.create_task(self._store.events.rebuild(self._long))
+        slowest = 0.0
+        while not rebuilding.done():
+            began = time.perf_counter()
+            await self._append(self._long)
+            slowest = max(slowest, time.perf_counter() - began)
+            await asyncio.sleep(0.01)
+        await rebuilding
+        return slowest
+
+    async def _search_in(self, session_id: UUID, q: str) -> None:
+        await self._store.search.find_in_session(session_id, q)
 
     async def _append(self, session_id: UUID) -> None:
         await self._store.messages.append(session_id, [agent_line(next(self._numbers), 700)])
@@ -168,6 +228,10 @@ class Operation(NamedTuple):
     """Largest cost, as a multiple of that in the smallest store."""
     times: int | None = None
     """Runs per round, for slow operations."""
+    milliseconds: int | None = None
+    """Longest time in the largest store."""
+    rounds: int | None = None
+    """The most rounds, for operations that change a long session."""
 
 
 _OPERATIONS = (
@@ -185,14 +249,31 @@ _OPERATIONS = (
     Operation("search in a session", Subject.search_common_in_session),
     Operation("rebuild of a session of 500", Subject.rebuild, None, 1),
     Operation("changed sessions, for the feed", Subject.list_changed),
-    Operation("list of sessions by a text in no title", Subject.filter_sessions, None, 1),
-    Operation("list of sessions of a project without any", Subject.filter_by_project, None, 1),
-    Operation("page of images, none in the largest session", Subject.read_images, None, 1),
-    Operation("page of events of a type, none there", Subject.read_errors, None, 1),
-    Operation("page of events of an agent, none there", Subject.read_agent, None, 1),
-    Operation("search in the second largest session", Subject.search_common_in_long, None, 1),
+    Operation("list of sessions by a text in no title", Subject.filter_sessions, None, 1, 100),
+    Operation("list of sessions of a project without any", Subject.filter_by_project, None, 1, 100),
+    Operation("page of images, none in the largest session", Subject.read_images, None, 1, 200),
+    Operation("page of events of a type, none there", Subject.read_errors, None, 1, 200),
+    Operation("page of events of an agent, none there", Subject.read_agent, None, 1, 200),
+    Operation("the same around an event", Subject.read_agent_around, None, 1, 200),
+    Operation("page of events around a message", Subject.read_around_message, None, 1, 200),
+    Operation("counts of items of the largest session", Subject.count_items, None, 1, 50),
+    Operation("summary of the largest session", Subject.read_summary, None, 1, 50),
+    Operation(
+        "search of a common word in the second largest session", Subject.search_common_in_long, None, 1, 100
+    ),
+    Operation("search of a rare word there", Subject.search_rare_in_long, None, 1, 100),
+    Operation("search of a word that is nowhere, there", Subject.search_nothing_in_long, None, 1, 100),
+    Operation(
+        "search of a common word in the largest session", Subject.search_common_in_largest, None, 1, 100
+    ),
+    Operation("search of a rare word in it", Subject.search_rare_in_largest, None, 1, 100),
+    Operation("search of a word that is nowhere, in it", Subject.search_nothing_in_largest, None, 1, 100),
     Operation("search of a common word, three per session", Subject.search_few_per_session, None, 1),
-    Operation(f"search of a common word ({_COMMON_WORD})", Subject.search_common, None, 1),
+    Operation(f"search of a common word ({_COMMON_WORD})", Subject.search_common, None, 1, 100),
+    Operation("search of a word that is nowhere", Subject.search_no_word, None, 1, 100),
+    Operation("deletion of a message of the second largest session", Subject.delete_message, None, 1, 300, 3),
+    Operation("deletion of its last message", Subject.pop_message, None, 1, 300, 3),
+    Operation("slowest append to it beside a rebuild", Subject.append_beside_rebuild, None, 1, 300, 3),
 )
 
 
@@ -231,7 +312,8 @@ async def measure(plan: Plan, folder: Path | None) -> Result:
                     str(size): partial(_repeat, operation, subject, runs)
                     for size, subject in subjects.items()
                 }
-                times[operation] = await take_turns_async(cases, plan.rounds)
+                rounds = min(plan.rounds, operation.rounds or plan.rounds)
+                times[operation] = await take_turns_async(cases, rounds)
         return Result(stores, times)
 
 
@@ -276,11 +358,24 @@ async def _repeat(operation: Operation, subject: Subject, times: int) -> float:
 
 def verdict(result: Result) -> list[Row]:
     largest = max(result.stores)
-    return [
+    growths = [
         Row("scale", each.name, result.growth(each, largest), each.limit, bound="<=")
         for each in _OPERATIONS
         if each.limit is not None
     ]
+    times = [
+        Row(
+            "scale",
+            each.name,
+            result.seconds(each, largest) * 1000,
+            each.milliseconds,
+            bound="<=",
+            unit=" ms",
+        )
+        for each in _OPERATIONS
+        if each.milliseconds is not None
+    ]
+    return growths + times
 
 
 def growth(result: Result) -> Details:

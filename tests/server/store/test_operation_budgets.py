@@ -12,6 +12,7 @@ from uuid import UUID, uuid4
 import pytest
 from psycopg import AsyncConnection, AsyncCursor, AsyncServerCursor
 
+from ash_server.store import message_pages
 from ash_server.store.bulk.new_sessions import FilledSession, read_sessions, write_sessions
 from ash_server.store.connections.pool import Connect
 from ash_server.store.connections.tenants import APP_ROLE, DEFAULT
@@ -19,6 +20,7 @@ from ash_server.store.conversation.projection_inputs import read_summary
 from ash_server.store.conversation.standard_pages import get_conversation
 from ash_server.store.facts.report import read_facts
 from ash_server.store.lists.session_lists import list_sessions
+from ash_server.store.log import events
 from ash_server.store.log.events import append_events, end_session, get_event_page, get_events_since
 from ash_server.store.log.rebuild import rebuild_events
 from ash_server.store.log.totals import count_items
@@ -41,6 +43,9 @@ BUDGETS = tomllib.loads(Path(__file__).with_name("operation_budgets.toml").read_
 SESSIONS = 500
 TURNS = 250
 """Each has four messages: a prompt, a call, its result, and an answer with usage."""
+
+LIMITS = [(message_pages, "MAX_FILTERED", 300), (events, "MAX_FILTERED", 300), (events, "MAX_MATCHED", 100)]
+"""Smaller than the session, so that the pages with filters need them."""
 
 LONG = UUID("0a000000-0000-7000-8000-000000000001")
 
@@ -97,6 +102,8 @@ async def meter(connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch) ->
     meter = Meter(connection)
     for kind in (AsyncCursor, AsyncServerCursor):
         monkeypatch.setattr(kind, "execute", counting(kind.execute, meter.add_statement))
+    for module, name, limit in LIMITS:
+        monkeypatch.setattr(module, name, limit)
     for name in ("fetchone", "fetchall"):
         monkeypatch.setattr(AsyncCursor, name, counting(getattr(AsyncCursor, name), meter.add_read))
     await connection.execute(FILL)
@@ -174,6 +181,15 @@ OPERATIONS: dict[str, Callable[[AsyncConnection], Awaitable[object]]] = {
     "live tail without news": lambda conn: get_events_since(conn, LONG, 10**6),
     "search a rare word": lambda conn: find(conn, "heron7"),
     "search a frequent word": lambda conn: find(conn, "task", limit=20),
+    "page of events around a message": lambda conn: get_event_page(conn, LONG, message=700, limit=100),
+    "page of events of a type": lambda conn: get_event_page(conn, LONG, types=["error"]),
+    "page of events of a type around one": lambda conn: get_event_page(conn, LONG, at=600, types=["error"]),
+    "page of events of an agent": lambda conn: get_event_page(conn, LONG, agent="nobody"),
+    "page of messages with an image": lambda conn: list_page(conn, LONG, type="image"),
+    "list sessions by a text": lambda conn: list_sessions(conn, q="no title has this"),
+    "search a word of no event": lambda conn: find(conn, "quince"),
+    "search a word of no event in a session": lambda conn: find_in_session(conn, LONG, "quince"),
+    "search a frequent word in a session": lambda conn: find_in_session(conn, LONG, "task"),
     "search in a session": lambda conn: find_in_session(conn, LONG, "heron7"),
     "facts of a session": lambda conn: read_facts(conn, LONG),
     "counts of items": lambda conn: count_items(connecting(conn), None, LONG),
