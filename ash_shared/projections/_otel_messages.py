@@ -45,6 +45,8 @@ class OtelConversation:
         self._is_whole = is_whole
         self.instructions: list[_Part] = []
         self.messages: list[ChatMessage] = []
+        self.summaries = 0
+        """How often a summary has replaced the messages."""
         self._tools_at_provider: dict[Any, str] = {}
         """Names of tools that the provider runs, by the id of the call."""
 
@@ -62,6 +64,7 @@ class OtelConversation:
             and any(block.get("variant") == "summary" for block in blocks)
         ):
             self.messages.clear()
+            self.summaries += 1
         self._add_turns(message, blocks)
 
     def _add_turns(self, message: StandardMessage, blocks: Iterable[Block]) -> None:
@@ -113,12 +116,18 @@ def _is_notice(block: Block) -> bool:
 
 def conversation_of(messages: Sequence[StandardMessage]) -> list[StandardMessage]:
     """Return the messages that the model receives or returns; a subagent's messages only in its own session."""
-    known = [each for each in messages if each.metadata.shadow_of is None and not each.metadata.retracted]
-    kept = [each for each in known if not (each.role == "assistant" and each.metadata.synthetic)]
-    return [each for each in kept if not _is_of_subagent(each)] or kept
+    kept = list(filter(is_kept, messages))
+    return [each for each in kept if not is_of_subagent(each)] or kept
 
 
-def _is_of_subagent(message: StandardMessage) -> bool:
+def is_kept(message: StandardMessage) -> bool:
+    """False for duplicates, retracted messages, and notices of the client."""
+    metadata = message.metadata
+    is_notice = message.role == "assistant" and bool(metadata.synthetic)
+    return metadata.shadow_of is None and not metadata.retracted and not is_notice
+
+
+def is_of_subagent(message: StandardMessage) -> bool:
     return message.metadata.agent_id is not None or message.metadata.parent_tool_use_id is not None
 
 

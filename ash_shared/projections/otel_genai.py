@@ -17,7 +17,8 @@ from ash_shared.projections._otel_messages import (
     OtelAttributes,
     OtelConversation,
     answer_attributes,
-    conversation_of,
+    is_kept,
+    is_of_subagent,
     output_message,
 )
 from ash_shared.projections._otel_terms import json_schema
@@ -31,22 +32,53 @@ def to_otel_genai(
     Tool definitions come from the last of the decoded `records` that has any. For Codex, include the first record of
     the session, which contains the provider.
     """
-    requests = list(records)
-    fold = OtelConversation()
-    for message in conversation_of(list(messages)):
-        fold.add(message)
-    answer = fold.last_answer()
-    history = fold.messages if answer is None else fold.messages[: fold.messages.index(answer)]
-    attributes = {
-        "gen_ai.operation.name": "chat",
-        "gen_ai.conversation.id": conversation_id,
-        **({} if answer is None else answer_attributes(answer, requests)),
-        "gen_ai.system_instructions": fold.instructions or None,
-        "gen_ai.tool.definitions": tool_definitions(requests) or None,
-        "gen_ai.input.messages": [{"role": each.role, "parts": each.parts} for each in history] or None,
-        "gen_ai.output.messages": None if answer is None else [output_message(answer)],
-    }
-    return {name: value for name, value in attributes.items() if value is not None}
+    fold = GenAiFold()
+    fold.add(messages)
+    return fold.attributes(conversation_id=conversation_id, records=records)
+
+
+class GenAiFold:
+    """Folds the messages of a session, in any number of parts, into the attributes of its last call of a model.
+
+    It keeps only the messages since the last summary.
+    """
+
+    def __init__(self) -> None:
+        self._main = OtelConversation()
+        self._with_subagents: OtelConversation | None = OtelConversation()
+        """In a session of a subagent; None after the first other message."""
+
+    def add(self, messages: Iterable[StandardMessage]) -> bool:
+        """Add messages; return whether a summary among them has replaced those before."""
+        before = self._used.summaries
+        for message in filter(is_kept, messages):
+            if not is_of_subagent(message):
+                self._with_subagents = None
+                self._main.add(message)
+            elif self._with_subagents is not None:
+                self._with_subagents.add(message)
+        return self._used.summaries > before
+
+    def attributes(
+        self, *, conversation_id: str | None = None, records: Iterable[Any] = ()
+    ) -> OtelAttributes:
+        fold, requests = self._used, list(records)
+        answer = fold.last_answer()
+        history = fold.messages if answer is None else fold.messages[: fold.messages.index(answer)]
+        attributes = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.conversation.id": conversation_id,
+            **({} if answer is None else answer_attributes(answer, requests)),
+            "gen_ai.system_instructions": fold.instructions or None,
+            "gen_ai.tool.definitions": tool_definitions(requests) or None,
+            "gen_ai.input.messages": [{"role": each.role, "parts": each.parts} for each in history] or None,
+            "gen_ai.output.messages": None if answer is None else [output_message(answer)],
+        }
+        return {name: value for name, value in attributes.items() if value is not None}
+
+    @property
+    def _used(self) -> OtelConversation:
+        return self._main if self._with_subagents is None else self._with_subagents
 
 
 def tool_definitions(records: Iterable[Any]) -> list[Block]:

@@ -53,7 +53,7 @@ class GenAiAttributes(AshModel):
     response_model: Omittable[str] = Field(default=ABSENT, alias="gen_ai.response.model")
     response_id: Omittable[str] = Field(default=ABSENT, alias="gen_ai.response.id")
     finish_reasons: Omittable[list[str]] = Field(default=ABSENT, alias="gen_ai.response.finish_reasons")
-    """The vendor's own reasons."""
+    """In the terms of the conventions, such as `stop` for `end_turn`."""
     system_instructions: Omittable[list[dict[str, Any]]] = Field(
         default=ABSENT, alias="gen_ai.system_instructions"
     )

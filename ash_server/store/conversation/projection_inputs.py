@@ -34,9 +34,9 @@ from ash_shared.projections import (
     SubagentMessages,
     count_models,
     to_atif,
-    to_otel_genai,
     to_otlp,
 )
+from ash_shared.projections.otel_genai import GenAiFold
 from ash_shared.records.json_text import decode_json
 
 _PAGE, _PAGE_BYTES = 1000, 4 * 1024 * 1024
@@ -111,12 +111,22 @@ async def _count_models(connect: Connect, session: Session, copies: Copies) -> C
 
 
 async def read_otel_genai(connect: Connect, session_id: UUID) -> OtelAttributes:
-    """Return the attributes of `to_otel_genai`. Raises SessionNotFound, SessionTooLarge."""
-    messages, _ = await _read_messages(connect, session_id)
+    """Return the attributes of `to_otel_genai`. Raises SessionNotFound.
+
+    Raises SessionTooLarge for a large conversation since the last summary; earlier messages are not kept.
+    """
+    fold, size = GenAiFold(), 0
+    async with aclosing(get_pages(connect, session_id)) as pages:
+        async for page in pages:
+            size_of_page = await asyncio.to_thread(_size_of_messages, page)
+            is_replaced = await asyncio.to_thread(fold.add, page)
+            size = size_of_page if is_replaced else size + size_of_page
+            if size > MAX_BYTES:
+                raise SessionTooLarge
     async with connect() as conn:
         first = await list_messages(conn, session_id, limit=_TOOL_LINES)
     return await asyncio.to_thread(
-        lambda: to_otel_genai(messages, conversation_id=str(session_id), records=_records_of_requests(first))
+        lambda: fold.attributes(conversation_id=str(session_id), records=_records_of_requests(first))
     )
 
 

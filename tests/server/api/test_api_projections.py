@@ -13,7 +13,7 @@ from httpx2 import AsyncClient
 import ash_server
 from ash_server.store import Store
 from ash_server.store.connections.pool import connect
-from ash_server.store.conversation import projection_inputs
+from ash_server.store.conversation import projection_inputs, standard_pages
 from ash_server.store.log.rebuild import rebuild_events
 from ash_server.store.transcripts import Copy
 from ash_shared.conversation.standard_messages import transform_messages
@@ -356,6 +356,28 @@ async def test_attributes_of_a_large_session(
     response = await client.get(f"{session}/projections/otel-genai")
 
     assert (response.status_code, response.json()["code"]) == (422, "session_too_large")
+
+
+async def test_attributes_since_the_last_summary(
+    client: AsyncClient, session: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Texts before a summary do not count as size, and are not kept."""
+    monkeypatch.setattr(projection_inputs, "MAX_BYTES", 10_000)
+    monkeypatch.setattr(standard_pages, "_PAGE", 2)
+    texts = ["x" * 6000, "A summary.", "y" * 6000, "Another summary.", "Go on."]
+    for number, text in enumerate(texts):
+        line = {"type": "user", "uuid": str(number), "message": {"role": "user", "content": text}}
+        fields = {"isCompactSummary": True} if "summary" in text else {}
+        await client.post(f"{session}/messages", json={"content": json.dumps({**line, **fields})})
+
+    attributes = (await client.get(f"{session}/projections/otel-genai")).json()
+
+    assert [
+        part["content"] for message in attributes["gen_ai.input.messages"] for part in message["parts"]
+    ] == [
+        "Another summary.",
+        "Go on.",
+    ]
 
 
 @pytest.mark.parametrize("name", ["", "openai", "OPENAI-MESSAGES", "%00", "raw"])

@@ -11,6 +11,7 @@ import pytest
 import ash_server
 from ash_shared import StandardMessage, to_otel_genai, transform_messages
 from ash_shared.projections._otel_terms import finish_reason, provider_name
+from ash_shared.projections.otel_genai import GenAiFold
 from tests.shared.records import codex
 from tests.shared.records.claude import line, text
 from tests.shared.texts import files_of
@@ -102,6 +103,10 @@ def read(*records: Any) -> Json:
     attributes = to_otel_genai(messages, records=records)
     assert list(problems(attributes)) == []
     json.dumps(attributes, ensure_ascii=False).encode()
+    fold = GenAiFold()
+    for message in messages:
+        fold.add([message])
+    assert fold.attributes(records=records) == attributes
     return attributes
 
 
