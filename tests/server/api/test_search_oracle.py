@@ -52,7 +52,7 @@ DECISIONS = {
         **dict.fromkeys(("starred", "archived", "errors", "since", "until"), NOT_A_TEXT),
     },
     "compareSessions": dict.fromkeys(("a", "b"), WHOLE),
-    "searchSession": {"q": PARTS, **dict.fromkeys(("in", "after", "at", "limit"), NOT_A_TEXT)},
+    "searchSession": {"q": PARTS, **dict.fromkeys(("in", "after", "before", "at", "limit"), NOT_A_TEXT)},
     "listEvents": {
         **dict.fromkeys(("after", "agent"), WHOLE),
         **dict.fromkeys(("before", "at", "message", "limit", "collapse", "type"), NOT_A_TEXT),
