@@ -240,7 +240,8 @@ class Fold:
 
     def _add_resent(self, part: Part, origin: _Origin) -> None:
         """Add the new blocks of a part. Its usage follows: it belongs to the message with the blocks."""
-        known, blocks = self._resent.draft_of(part), self._resent.new_blocks(part)
+        known = None if self._resent.is_new(part) else self._resent.draft_of(part)
+        blocks = self._resent.new_blocks(part)
         if blocks or known is None:
             added = replace(part, blocks=blocks)
             draft = self._draft_for(added, origin)

@@ -9,7 +9,7 @@ from ash_shared.model.message import RecordHeader, Role
 from ash_shared.model.usage.answers import AnswerUsage
 from ash_shared.parsing.parsed_text import ParsedText, parse_raw
 from ash_shared.records.json_text import RawMessage
-from ash_shared.records.steps import Step
+from ash_shared.records.steps import ModelRequest, Step
 
 Event = dict[str, Any]
 """A chat event in its wire form, not yet typed."""
@@ -74,6 +74,7 @@ class LineOutput:
         "last_answer",
         "line",
         "parent_call",
+        "requests",
         "resendable",
         "servers",
         "sidechain_call",
@@ -112,6 +113,8 @@ class LineOutput:
             self.set_lag(line.header.timestamp, context.timestamp())
         self.resendable = dict(self.state.sent_counts) if self.state.sent_counts else {}
         """How often each digest may be repeated by this line without being new."""
+        self.requests: dict[ModelRequest, bool] = {}
+        """The requests of the line, and whether they are new."""
 
     def set_lag(self, timestamp: int, now: int) -> None:
         """Set the offset from the clock that events without a timestamp get."""

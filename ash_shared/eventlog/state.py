@@ -48,6 +48,7 @@ from ash_shared.relations.prompt_queue import Phase, PromptQueue
 MAX_OPEN_TEXT = 1000
 """Characters of an open text in the state."""
 MAX_SENT_DIGESTS = 2000
+MAX_TRACES = 20
 MAX_HELD_COPIES = 50
 MAX_TEXT_DIGESTS = 16
 MAX_STREAMED_RESPONSES = 32
@@ -397,6 +398,10 @@ class State(_Stored, Links):
     sent_counts: dict[str, int] | None = None
     """Number of occurrences of each digest, since the first record of several messages: requests repeat the
     conversation."""
+    traces: list[str] = []
+    """The last traces of requests."""
+    last_request: int = 0
+    """The latest start of a request, in milliseconds."""
     once_digests: list[str] = []
     """Digests of events that are emitted once per turn."""
     once_per_session: list[str] = []
@@ -440,6 +445,8 @@ class State(_Stored, Links):
             costs_by_session=self.costs_by_session,
             has_records=self.has_records,
             sent_counts=self.sent_counts,
+            traces=self.traces,
+            last_request=self.last_request,
             agent=self.agent,
             model=self.model,
             folder=self.folder,

@@ -5,7 +5,7 @@ Providers compute parts and steps from one record, without state. `conversation.
 parts of all records, and `eventlog.normalizer` applies the steps.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
@@ -72,7 +72,8 @@ Relation = Literal[
 - copy: a later part of the turn may contain the same text, or the same call or result, and is then the original.
   Without a role: a repetition; usage counts once per key, an error is emitted once per turn.
 - held_copy: a copy that waits for its original; its events are emitted only if none comes.
-- resent: its record repeats the conversation so far; blocks that earlier records have are left out. For the event log
+- resent: its record repeats the conversation so far; blocks that earlier records have are left out, unless they are
+  the prompt or the answer of a new `request`. For the event log
   any part with an `original` may repeat blocks, but standard messages keep those of other relations.
 - recount: usage without a role that a copy may have stated in more detail: it counts once per key, and only if no usage
   of a copy has come since the last recount.
@@ -132,6 +133,24 @@ def is_person(sender: MessageSender | None) -> bool:
     return sender is not None and sender.kind == "person"
 
 
+class ModelRequest(NamedTuple):
+    """A request whose record may repeat the conversation so far."""
+
+    trace: str
+    start: int | None
+    """Milliseconds since 1970."""
+    is_alone: bool
+    """True if its input is a single prompt: it repeats nothing, unless another request of its trace has the prompt."""
+
+    def is_new(self, traces: Collection[str], last_start: int) -> bool:
+        """True if it repeats none of the requests so far, which have these traces; the last one starts at this time.
+
+        One that starts earlier came late, and later requests may have repeated its prompt.
+        """
+        is_late = self.start is None or self.start < last_start
+        return self.is_alone and not is_late and self.trace not in traces
+
+
 class Part(Struct, frozen=True, kw_only=True):
     """Complete (non-streamed) content that a record adds to its session. Most records add one part; a request adds one
     per message. Standard messages and events both follow from the parts.
@@ -165,6 +184,8 @@ class Part(Struct, frozen=True, kw_only=True):
     """True for a message without a time in a record that has one."""
     original: Any = None
     """The section of the record that contains this message, if the record contains several messages."""
+    request: ModelRequest | None = None
+    """For resent parts: the request that the record describes, if it states its trace."""
     usage: Block | None = None
     """From `token_usage`; if several parts report usage for one message, the last one counts."""
     usage_by_model: Mapping[str, Block] = {}

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ash_shared.eventlog.dedupe.digests import message_digest
 from ash_shared.eventlog.emitter import LineOutput
-from ash_shared.eventlog.state import MAX_SENT_DIGESTS, State
+from ash_shared.eventlog.state import MAX_SENT_DIGESTS, MAX_TRACES, State
 from ash_shared.model.blocks import Block
 from ash_shared.records.digests import evict_oldest
 from ash_shared.records.steps import Part, Speaker
@@ -19,12 +19,25 @@ def without_resent(output: LineOutput, part: Part) -> Part:
     sent = _counts(output.state, part)
     if sent is None or part.role is None:
         return part
-    may_repeat = part.original is not None and not part.is_revision
+    may_repeat = part.original is not None and not part.is_revision and not _is_of_new_request(output, part)
     resendable = output.resendable if may_repeat else {}
     new = [
         block for block in part.blocks if not _is_resent(sent, resendable, message_digest(part.role, block))
     ]
     return part if len(new) == len(part.blocks) else replace(part, blocks=new)
+
+
+def _is_of_new_request(output: LineOutput, part: Part) -> bool:
+    """True for a prompt or an answer of a request that repeats nothing."""
+    request, state = part.request, output.state
+    if request is None or part.role == "system":
+        return False
+    if request not in output.requests:
+        output.requests[request] = request.is_new(state.traces, state.last_request)
+        others = [trace for trace in state.traces if trace != request.trace]
+        state.traces = [*others[1 - MAX_TRACES :], request.trace]
+        state.last_request = max(state.last_request, request.start or 0)
+    return output.requests[request]
 
 
 def count_from_here(state: State) -> None:

@@ -40,7 +40,7 @@ from ash_shared.records.contract import (
 )
 from ash_shared.records.fingerprints import body_keys
 from ash_shared.records.json_fields import text_at
-from ash_shared.records.steps import CurrentAgent, Step
+from ash_shared.records.steps import CurrentAgent, ModelRequest, Step
 
 _ENVELOPES = ("resourceSpans", "resourceLogs")
 _BARE_MARKS = frozenset(
@@ -86,8 +86,9 @@ class _ReadSpan:
         if self.kind == "log":
             yield from events.parts_of(self.span, own)
         elif self.kind == "tool":
+            request = self._request(is_call=False)
             for message in _tool_messages(self.span):
-                yield _part(message, own)
+                yield _part(message, own, request=request)
         elif self.kind in ("model", "agent"):
             yield from self._model_parts(own, counts=self.kind == "model")
 
@@ -98,10 +99,15 @@ class _ReadSpan:
             yield CurrentAgent(agent, self.span.span_id)
         yield from self.parts()
 
+    def _request(self, *, is_call: bool) -> ModelRequest | None:
+        trace = self.span.trace_id
+        said = [each.role for each in self.inputs if each.role != "system"]
+        return None if trace is None else ModelRequest(trace, self.span.start, is_call and said == ["user"])
+
     def _model_parts(self, own: RecordHeader, *, counts: bool) -> Iterator[Part]:
-        span = self.span
+        span, request = self.span, self._request(is_call=counts)
         for message in self.inputs:
-            yield _part(message, own)
+            yield _part(message, own, request=request)
         end = RecordHeader(timestamp=span.end or span.start)
         for message in self.outputs:
             metadata = (
@@ -113,7 +119,7 @@ class _ReadSpan:
                 if counts
                 else {}
             )
-            yield _part(message, end, metadata)
+            yield _part(message, end, metadata, request)
         if counts:
             yield from _costs(span, end, has_answer=bool(self.outputs))
 
@@ -145,8 +151,14 @@ def _costs(span: TelemetrySpan, end: RecordHeader, *, has_answer: bool) -> Itera
     )
 
 
-def _part(message: SpanMessage, header: RecordHeader, metadata: Block | None = None) -> Part:
+def _part(
+    message: SpanMessage,
+    header: RecordHeader,
+    metadata: Block | None = None,
+    request: ModelRequest | None = None,
+) -> Part:
     return Part(
+        request=request,
         role=speaker_of_role(message.role),
         blocks=message.blocks,
         relation="resent",

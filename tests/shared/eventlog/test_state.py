@@ -119,6 +119,8 @@ STORED: dict[str, Any] = {
     "streamed_responses": ["r"],
     "last_streamed": {"id": "r", "block_digests": ["d7"]},
     "sent_counts": {"d8": 1},
+    "traces": ["t1"],
+    "last_request": 1764000000000,
     "once_digests": ["d9"],
     "once_per_session": ["d20"],
     "roles_by_key": {"k": "user"},

@@ -171,6 +171,58 @@ def test_a_handoff_in_the_history_is_a_switch() -> None:
     assert events[-1] == ("assistant_done", {"text": "At 09:10."})
 
 
+def in_trace(trace: str, record: Record) -> Record:
+    [span] = record["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    return {"resourceSpans": [{"scopeSpans": [{"spans": [{**span, "traceId": trace}]}]}]}
+
+
+SYSTEM = message("system", text("Be brief."))
+
+
+def said(*records: Record) -> list[tuple[str, Any]]:
+    """Return roles and texts of the messages, which the events have, too."""
+    messages = [(each[0], each[1][0][1]) for each in short_messages(*records) if each[0] != "system"]
+    roles = {"user_message": "user", "assistant_done": "assistant"}
+    events = [
+        (roles[name], payload["text"]) for name, payload in short_events(follow([*records])) if name in roles
+    ]
+    assert events == messages
+    return messages
+
+
+def test_a_call_of_another_trace_without_history_repeats_nothing() -> None:
+    calls = [
+        in_trace("ab" * 16, chat(1, SYSTEM, PROMPT, ANSWER)),
+        in_trace("cd" * 16, chat(2, SYSTEM, PROMPT, ANSWER)),
+    ]
+    history = in_trace(
+        "ef" * 16, chat(3, SYSTEM, PROMPT, ANSWER, PROMPT, ANSWER, message("user", text("Bye")), ANSWER)
+    )
+    turn = [("user", "When?"), ("assistant", "At 09:10.")]
+
+    assert said(*calls) == [*turn, *turn]
+    assert said(*calls, history) == [*turn, *turn, ("user", "Bye"), ("assistant", "At 09:10.")]
+    assert [each[0] for each in short_messages(*calls)].count("system") == 1
+
+
+@pytest.mark.parametrize(
+    ("again", "prompts"),
+    [
+        # A repeated call, and another agent of the run with the same prompt.
+        (in_trace("ab" * 16, chat(2, PROMPT, ANSWER)), 1),
+        (in_trace("ab" * 16, chat(2, SYSTEM, PROMPT, ANSWER)), 1),
+        # The first call arrives after one that may repeat it.
+        (in_trace("cd" * 16, chat(0, PROMPT, ANSWER)), 1),
+        # A call with a history.
+        (in_trace("cd" * 16, chat(2, PROMPT, ANSWER, PROMPT, ANSWER)), 2),
+    ],
+)
+def test_other_calls_repeat_a_prompt(again: Record, prompts: int) -> None:
+    first = in_trace("ab" * 16, chat(1, PROMPT, ANSWER))
+
+    assert said(first, again).count(("user", "When?")) == prompts
+
+
 def test_a_tool_that_failed() -> None:
     failed = span(
         2,
