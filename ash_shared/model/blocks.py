@@ -198,6 +198,16 @@ def with_extra(block: Block, rest: Block) -> Block:
     return {**block, "extra": {**extra, name: clashing} if clashing else extra}
 
 
+def with_row(blocks: list[Block], row: Block, content: str) -> list[Block]:
+    """Return the blocks in the column `content` of a database row, with its other columns in `extra` of the first typed
+    one. If there is none, the row is a block of its own."""
+    index = next((index for index, block in enumerate(blocks) if block["type"] != "raw"), None)
+    if index is None:
+        return [raw_block("control", row, row["table"]), *blocks]
+    place = {"row": {**row, "columns": without(row["columns"], content)}}
+    return [*blocks[:index], with_extra(blocks[index], place), *blocks[index + 1 :]]
+
+
 def parse_list(content: Any, parse_block: BlockParser) -> list[Block]:
     """Parse a content list. Raises TypeError for other values."""
     if not isinstance(content, list):

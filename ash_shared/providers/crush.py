@@ -16,11 +16,11 @@ from ash_shared.model.blocks import (
     control_block,
     parse_content,
     pick,
-    raw_block,
     renamed,
     text_block,
     translate,
     with_extra,
+    with_row,
     with_variant,
     without,
 )
@@ -147,15 +147,8 @@ _SPEAKERS: Mapping[str, Speaker] = {
 
 
 def _translate_message(row: Record) -> list[Block]:
-    """Return the blocks of a message; the other columns of its row are in `extra` of the first typed one."""
-    columns = row["columns"]
-    blocks = parse_content(decode_arguments(columns["parts"]), parse_block)
-    index = next((index for index, block in enumerate(blocks) if block["type"] != "raw"), None)
-    if index is None:
-        return [raw_block("control", row, "messages"), *blocks]
-    rest = without(columns, "parts")
-    blocks[index] = with_extra(blocks[index], {"row": {**row, "columns": rest}})
-    return blocks
+    blocks = parse_content(decode_arguments(row["columns"]["parts"]), parse_block)
+    return with_row(blocks, row, "parts")
 
 
 def _message_parts(row: Record, parsed: ParsedRecord) -> list[Part]:

@@ -14,12 +14,12 @@ from ash_shared.model.blocks import (
     control_block,
     parse_content,
     pick,
-    raw_block,
     renamed,
     text_block,
     translate,
     translated,
     with_extra,
+    with_row,
     without,
 )
 from ash_shared.model.message import Identity, RecordHeader
@@ -125,15 +125,8 @@ def _parse_message(row: Record) -> ParsedRecord:
 
 
 def _translate_message(row: Record) -> list[Block]:
-    """Return the blocks of a message; the other columns of its row are in `extra` of the first typed one."""
-    columns = row["columns"]
-    blocks = parse_content(decode_arguments(columns["content_json"]), parse_block)
-    index = next((index for index, block in enumerate(blocks) if block["type"] != "raw"), None)
-    if index is None:
-        return [raw_block("control", row, "messages"), *blocks]
-    rest = without(columns, "content_json")
-    blocks[index] = with_extra(blocks[index], {"row": {**row, "columns": rest}})
-    return blocks
+    blocks = parse_content(decode_arguments(row["columns"]["content_json"]), parse_block)
+    return with_row(blocks, row, "content_json")
 
 
 def _message_parts(row: Record, parsed: ParsedRecord) -> list[Part]:

@@ -290,7 +290,10 @@ def _message_header(columns: Record) -> RecordHeader:
 
 def _folder(uris: Any) -> str | None:
     """Return the path of the first folder."""
-    uri = urlsplit(uris[0]) if uris and isinstance(uris[0], str) else None
+    try:
+        uri = urlsplit(uris[0]) if uris and isinstance(uris[0], str) else None
+    except ValueError:
+        return None
     return unquote(uri.path) if uri and uri.scheme == "file" else None
 
 

@@ -99,6 +99,12 @@ def test_header_of_a_conversation() -> None:
     assert (header.timestamp, header.last_timestamp) == (1772442000000, 1772442009000)
 
 
+@pytest.mark.parametrize("uri", ["file://[", "https://example.com/a", 1, None])
+def test_other_folders_are_left_out(uri: Any) -> None:
+    row = message("b1", type=1, text="Hi", workspaceUris=[uri])
+    assert describe_message(lines(row)[0]).header.folder is None
+
+
 def test_header_of_a_message() -> None:
     row = message("b1", type=1, text="Hi", createdAt=TIME, workspaceUris=["file:///work/a%20b"])
     header = describe_message(lines(row)[0]).header
