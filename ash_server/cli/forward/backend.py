@@ -89,8 +89,10 @@ class Backend:
         if answer.is_success:
             self._refused = 0
             return answer.receipt()
-        if answer.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE and len(spans) > 1:
+        if answer.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
             half = len(spans) // 2
+            if not half:
+                return Receipt(1, answer.reason())
             one = await self.send(resource, scope, spans[:half])
             other = await self.send(resource, scope, spans[half:])
             return Receipt(one.rejected + other.rejected, one.reason or other.reason)

@@ -20,7 +20,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 from ash_client import AshClient
 from ash_server.app import create_app
-from ash_server.cli.forward.backend import Backend, BackendUnavailable
+from ash_server.cli.forward.backend import Backend, BackendRefuses, BackendUnavailable
 from ash_server.cli.forward.destination import Destination, read_destination
 from ash_server.cli.forward.forwarder import MAX_SPANS, batches, complete_spans
 from ash_server.settings import Settings
@@ -205,12 +205,13 @@ def test_refused_spans_are_reported_and_not_sent_again(ash: Forward) -> None:
 
 
 def test_a_request_that_is_too_large_is_divided(ash: Forward) -> None:
-    backend = Recording(413)
+    backend = Recording(413, 413, 413)
     with backend.serve() as url:
         ran = ash("forward", url, "--once", "--idle", "0")
 
-    assert (ran.code, ran.err) == (0, "")
-    assert [len(request.spans) for request in backend.requests] == [4, 2, 2]
+    assert (ran.code, "1 span of" in ran.err, "413 Request Entity Too Large" in ran.err) == (1, True, True)
+    assert [len(request.spans) for request in backend.requests] == [4, 2, 1, 1, 2]
+    assert len(backend.accepted) == 3
 
 
 async def test_waits_for_a_backend_only_as_long_as_set() -> None:
@@ -223,6 +224,18 @@ async def test_waits_for_a_backend_only_as_long_as_set() -> None:
 
     [report] = reports
     assert "trying again" in report
+
+
+async def test_a_backend_that_refuses_every_request_ends_the_command() -> None:
+    backend = Recording(*[400] * 5, 200, *[400] * 6)
+    with backend.serve() as url:
+        async with Backend(destination(url), 0, print) as forwarder:
+            for _ in range(11):
+                await forwarder.send({}, {}, [])
+            with pytest.raises(BackendRefuses, match="answered 400 Bad Request: Not now"):
+                await forwarder.send({}, {}, [])
+
+    assert len(backend.requests) == 12
 
 
 def test_a_partial_success_is_reported(ash: Forward) -> None:
