@@ -17,7 +17,6 @@ from ash_shared.model.blocks import (
     bounded,
     raw_block,
     text_block,
-    translate,
     translated,
     with_extra,
     with_variant,
@@ -83,10 +82,13 @@ def _action(event: Record, camel: str, snake: str) -> Any:
 def _parse_event(event: Record) -> ParsedRecord:
     if event.get("partial") is True:
         return chunk_record(event, "event")
-    blocks = translate("event", event, _translate_event)
+    try:
+        blocks = _translate_event(event)
+    except (AttributeError, KeyError, TypeError):
+        blocks = [raw_block("malformed", event, "event")]
     if len(blocks) == 1 and blocks[0].get("raw") is event:
-        return ParsedRecord("record", "system", blocks)
-    return ParsedRecord("message", _role(event, blocks), blocks)
+        return ParsedRecord("record", "system", blocks, is_checked=True)
+    return ParsedRecord("message", _role(event, blocks), blocks, is_checked=True)
 
 
 def _translate_event(event: Record) -> list[Block]:
@@ -108,7 +110,7 @@ def _content_blocks(event: Record) -> list[Block]:
         ("outputTranscription", "output_transcription"),
     ):
         transcription = value_in_either_case(event, *names)
-        if transcription is not None and transcription.get("text"):
+        if text_at(transcription, "text") is not None:
             typed = text_block(transcription["text"], "transcript")
             return [translated(transcription, typed, ("text",), names[0])]
     summary = _summary(event)
@@ -376,9 +378,8 @@ def _parse_row(row: Record) -> ParsedRecord:
         else {name: value for name, value in columns.items() if name in _ROW_COLUMNS}
     )
     first, *others = parsed.blocks
-    return ParsedRecord(
-        "message", parsed.role, [with_extra(first, {"row": {**row, "columns": rest}}), *others]
-    )
+    blocks = [with_extra(first, {"row": {**row, "columns": rest}}), *others]
+    return ParsedRecord("message", parsed.role, blocks, is_checked=True)
 
 
 _ROW_COLUMNS = frozenset({"actions", "app_name", "session_id", "user_id"})

@@ -70,7 +70,10 @@ _BYTES = {"__bytes_encoded__", "data"}
 def _message_blocks(message: Any) -> list[Block]:
     if text_at(message, "role") not in _ROLES:
         return [raw_block("malformed", message, "message")]
-    blocks = translate("message", message, lambda each: parse_list(_with_bytes(each["content"])))
+    try:
+        blocks = parse_list(_with_bytes(message["content"]))
+    except (AttributeError, KeyError, TypeError):
+        return [raw_block("malformed", message, "message")]
     rest = without(message, "content", "role", "metadata", "tracking_id")
     return [with_extra(blocks[0], rest), *blocks[1:]] if rest and blocks else blocks
 
@@ -103,9 +106,8 @@ def _parse_message(record: Record) -> ParsedRecord:
     if record.get("redact_message") is not None:
         blocks = [*blocks, *with_variant(_message_blocks(record["redact_message"]), "notice")]
     is_result = bool(blocks) and all(block["type"] == "tool_result" for block in blocks)
-    return ParsedRecord(
-        "message", "tool" if is_result else _ROLES[record["message"]["role"]], bounded(blocks)
-    )
+    role = "tool" if is_result else _ROLES[record["message"]["role"]]
+    return ParsedRecord("message", role, bounded(blocks), is_checked=True)
 
 
 def _file_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
