@@ -239,7 +239,7 @@ def _is_document(record: Record) -> bool:
     if "scope" in record:
         is_named = is_one_of(record["scope"], _SCOPES) and record.keys() == _SNAPSHOT_KEYS
         return is_named and isinstance(record["data"], dict)
-    return record.keys() >= _AGENT_KEYS and "type" not in record
+    return record.keys() >= _AGENT_KEYS and _FOREIGN_KEYS.isdisjoint(record)
 
 
 def _is_message_file(record: Record) -> bool:
@@ -254,6 +254,7 @@ def _is_message_file(record: Record) -> bool:
 
 _FILE_KEYS = frozenset({"created_at", "message", "message_id", "redact_message", "updated_at"})
 _AGENT_KEYS = frozenset({"agent_id", "conversation_manager_state", "created_at", "state", "updated_at"})
+_FOREIGN_KEYS = frozenset({"content", "role", "type"})
 _SESSION_KEYS = frozenset({"created_at", "session_id", "session_type", "updated_at"})
 _SNAPSHOT_KEYS = frozenset({"app_data", "created_at", "data", "schema_version", "scope"})
 _RUNS = frozenset({"graph", "swarm"})

@@ -610,6 +610,17 @@ def _otel_parts(value: Any) -> Any:
     return {key: each for key, each in value.items() if key != "type"} if isinstance(value, dict) else value
 
 
+def _autogen(record: dict[str, Any]) -> Any:
+    managers = [each.get("message_thread") for each in record.get("agent_states", {}).values()]
+    contexts = record.get("llm_context", {}).get("messages", [])
+    messages = record.get("messages") or next(filter(None, managers), contexts)
+    return [_autogen_content(each) for each in messages or [record]]
+
+
+def _autogen_content(message: dict[str, Any]) -> Any:
+    return [message["content"], message.get("thought")]
+
+
 def _strands(record: dict[str, Any]) -> Any:
     data = record.get("data", record)
     summary = (data.get("conversation_manager_state") or {}).get("summary_message")
@@ -625,6 +636,7 @@ _CONTENTS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
     "amp_thread": _amp,
     "antigravity": _antigravity,
     "atif": _atif,
+    "autogen": _autogen,
     "chatgpt_export": _chatgpt,
     "claude_ai_export": _claude_ai,
     "cline_session": _cline_session,

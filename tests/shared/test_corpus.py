@@ -141,6 +141,7 @@ SOURCES = {
     "amp_thread": "amp_thread",
     "antigravity": "antigravity",
     "atif": "atif",
+    "autogen": "autogen",
     "bedrock": "bedrock",
     "chatgpt_export": "chatgpt_export",
     "claude_ai_export": "claude_ai_export",

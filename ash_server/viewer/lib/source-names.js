@@ -28,6 +28,7 @@ const NAMES = {
   langchain: "LangChain",
   pydantic_ai: "Pydantic AI",
   strands: "Strands Agents",
+  autogen: "AutoGen",
   vercel: "Vercel AI SDK",
   acp: "ACP",
   ag_ui: "AG-UI",
