@@ -386,6 +386,17 @@ AGENTS: tuple[KnownAgent, ...] = (
         ),
     ),
     KnownAgent(
+        "mini_swe_agent",
+        "mini-swe-agent",
+        "mini_swe_agent",
+        (
+            Root("", "MSWEA_GLOBAL_CONFIG_DIR", ".config/mini-swe-agent"),
+            Root("Library/Application Support/mini-swe-agent"),
+        ),
+        ("last_mini_run.traj.json",),  # each run replaces it
+        re.compile(r"last_mini_run\.traj\.json"),
+    ),
+    KnownAgent(
         "devin",
         "Devin",
         "atif",

@@ -143,6 +143,11 @@ def _kimi(session: str) -> LINES:
     ]
 
 
+def _mini(session: str) -> LINES:
+    messages = [{"role": "user", "content": f"Sort the shelves of {session}"}]
+    return [{"info": {}, "messages": messages, "trajectory_format": "mini-swe-agent-1.1"}]
+
+
 def _hermes(session: str) -> LINES:
     return [
         {
@@ -250,6 +255,7 @@ TRANSCRIPTS: Mapping[str, tuple[str, LINES]] = {
     "grok_build": (".grok/sessions/%2Fwork%2Fshop/grok-1/chat_history.jsonl", _grok("grok-1")),
     "kimi": (".kimi-code/sessions/wd_shop_1/session_1/agents/main/wire.jsonl", _kimi("kimi-1")),
     "hermes": (".hermes/sessions/session_hermes-1.json", _hermes("hermes-1")),
+    "mini_swe_agent": (".config/mini-swe-agent/last_mini_run.traj.json", _mini("mini-1")),
     "mistral_vibe": (".vibe/logs/session/session_20260302_vibe-1/messages.jsonl", _vibe("vibe-1")),
     "cowork": (f"{_COWORK}/local_1/.claude/projects/-work/cowork-1.jsonl", _claude("cowork-1")),
     "openclaude": (".openclaude/projects/-work-shop/openclaude-1.jsonl", _claude("openclaude-1")),
@@ -428,6 +434,7 @@ _OTHER_FILES = (
     ".qwen/settings.json",
     ".strands/sessions/session_strands-1/session.json",
     ".vibe/config.json",
+    ".config/mini-swe-agent/other.json",
     ".grok/auth.json",
     ".hermes/auth.json",
     ".hermes/sessions/sessions.json",

@@ -630,6 +630,14 @@ def _strands(record: dict[str, Any]) -> Any:
     return [nodes, contents, data.get("current_task"), message.get("content")]
 
 
+def _mini_message(message: dict[str, Any]) -> Any:
+    """Return the content of a message, the outcome of its command, and an answer that the agent refused."""
+    extra = message.get("extra", {})
+    refused = extra["response"]["choices"][0]["message"]["content"] if "interrupt_type" in extra else None
+    outcome = [value for value in _select(extra, "raw_output", "returncode", "exit_status") if value != ""]
+    return [_chat_message(message) if message.get("content") else None, outcome, refused]
+
+
 _CONTENTS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
     "acp": _acp,
     "ag_ui": _ag_ui,
@@ -661,6 +669,7 @@ _CONTENTS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
     "kimi": _kimi,
     "kiro": _kiro,
     "langchain": _langchain,
+    "mini_swe_agent": lambda record: [_mini_message(message) for message in record["messages"]],
     "mistral_vibe": _vibe,
     "opencode": _opencode,
     "openclaw": _openclaw,

@@ -162,6 +162,7 @@ SOURCES = {
     "kimi": "kimi",
     "kiro": "kiro",
     "langchain": "langchain",
+    "mini_swe_agent": "mini_swe_agent",
     "mistral_vibe": "mistral_vibe",
     "openai_chat": "openai_chat",
     "openai_responses": "openai_responses",

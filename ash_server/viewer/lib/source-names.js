@@ -21,6 +21,7 @@ const NAMES = {
   mistral_vibe: "Mistral Vibe",
   zed: "Zed",
   aider: "Aider",
+  mini_swe_agent: "mini-swe-agent",
   openai_chat: "OpenAI Chat",
   openai_responses: "OpenAI Responses",
   otel: "OpenTelemetry",
