@@ -90,7 +90,13 @@ def test_a_swarm_hands_over() -> None:
 
 
 def message(type: str, content: Any = None, **fields: Any) -> dict[str, Any]:
-    envelope = {"id": "m1", "source": "pilot", "models_usage": None, "metadata": {}, "type": type}
+    envelope: dict[str, Any] = {
+        "id": "m1",
+        "source": "pilot",
+        "models_usage": None,
+        "metadata": {},
+        "type": type,
+    }
     return {
         **envelope,
         "created_at": "2026-03-02T09:00:00Z",
