@@ -473,7 +473,7 @@ def test_the_page_has_every_command() -> None:
 def test_each_command_that_reads_is_compared() -> None:
     reading = {name for name, options in commands(ash_command) if options == {"--url", "--local"}}
 
-    assert reading - {"open", "tail", "watch"} == READING.keys()
+    assert reading - {"forward", "open", "tail", "watch"} == READING.keys()
 
 
 def commands(group: click.Group, prefix: str = "") -> Iterator[tuple[str, frozenset[str]]]:
