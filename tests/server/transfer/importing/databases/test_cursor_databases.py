@@ -53,20 +53,6 @@ def test_values_in_bytes_are_texts(tmp_path: Path) -> None:
     assert rows_of(database / "c1") == texts
 
 
-def test_messages_are_read_by_key(tmp_path: Path) -> None:
-    """Only the rows of the conversation are loaded: the database may have gigabytes."""
-    database = write_editor_database(tmp_path / "state.vscdb")
-    with changing(database) as connection:
-        plans = [
-            connection.execute(f"EXPLAIN QUERY PLAN {query}").fetchall()
-            for query in (
-                "SELECT rowid FROM cursorDiskKV WHERE key = 'bubbleId:c1:b1' ORDER BY key, rowid",
-                "SELECT count(*) FROM cursorDiskKV WHERE key >= 'bubbleId:' AND key < 'bubbleId;'",
-            )
-        ]
-    assert all("USING COVERING INDEX" in step[3] for [step, *_] in plans)
-
-
 async def test_importing_again_appends_changed_rows(store: Store, tmp_path: Path) -> None:
     """A conversation is stored again only if more than the state of its window has changed."""
     database = write_editor_database(tmp_path / "state.vscdb")
