@@ -34,7 +34,7 @@ from ash_shared.records.contract import (
 )
 from ash_shared.records.converse import block_kind, parse_block, parse_list
 from ash_shared.records.documents import DocumentItem, UniqueKeys, document_type
-from ash_shared.records.fingerprints import body_keys
+from ash_shared.records.fingerprints import DOCUMENT_KEYS, body_keys
 from ash_shared.records.json_fields import (
     count_at,
     is_integer,
@@ -254,7 +254,7 @@ def _is_message_file(record: Record) -> bool:
 
 _FILE_KEYS = frozenset({"created_at", "message", "message_id", "redact_message", "updated_at"})
 _AGENT_KEYS = frozenset({"agent_id", "conversation_manager_state", "created_at", "state", "updated_at"})
-_FOREIGN_KEYS = frozenset({"content", "role", "type"})
+_FOREIGN_KEYS = DOCUMENT_KEYS | {"content", "role", "type"}
 _SESSION_KEYS = frozenset({"created_at", "session_id", "session_type", "updated_at"})
 _SNAPSHOT_KEYS = frozenset({"app_data", "created_at", "data", "schema_version", "scope"})
 _RUNS = frozenset({"graph", "swarm"})

@@ -621,6 +621,11 @@ def _autogen_content(message: dict[str, Any]) -> Any:
     return [message["content"], message.get("thought")]
 
 
+def _smolagents(step: dict[str, Any]) -> Any:
+    names = ("task", "plan", "model_output", "observations", "action_output", "error")
+    return [_select(step, *names), step.get("tool_calls"), step.get("model_input_messages")]
+
+
 def _strands(record: dict[str, Any]) -> Any:
     data = record.get("data", record)
     summary = (data.get("conversation_manager_state") or {}).get("summary_message")
@@ -678,6 +683,7 @@ _CONTENTS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
     "pi_": _pi,
     "pydantic_ai": _pydantic_ai,
     "qwen": _qwen,
+    "smolagents": _smolagents,
     "strands": _strands,
     "zed": _zed,
 }

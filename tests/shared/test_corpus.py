@@ -173,6 +173,7 @@ SOURCES = {
     "pi_": "pi",
     "pydantic_ai": "pydantic_ai",
     "qwen_code": "qwen_code",
+    "smolagents": "smolagents",
     "strands": "strands",
     "vercel": "vercel",
     "vscode_copilot_chat": "vscode_copilot_chat",

@@ -30,6 +30,7 @@ const NAMES = {
   pydantic_ai: "Pydantic AI",
   strands: "Strands Agents",
   autogen: "AutoGen",
+  smolagents: "smolagents",
   vercel: "Vercel AI SDK",
   acp: "ACP",
   ag_ui: "AG-UI",
