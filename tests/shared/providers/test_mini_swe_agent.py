@@ -79,6 +79,8 @@ def test_recorded_run_of_version_1() -> None:
         ("user", ["text"]),
         ("assistant", ["text", "tool_use"]),
     ]
+    header = describe_message(json.dumps(recorded("v1"))).header
+    assert (header.timestamp, header.last_timestamp) == (1795965919245, 1795965921025)
     assert sum(usage_of(message)[1] for message in messages if usage_of(message)) == 41 + 42 + 43 + 44 + 45
 
 
