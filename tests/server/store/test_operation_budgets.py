@@ -75,11 +75,15 @@ class Meter:
         self._is_reading = False
 
     def add_statement(self, conn: AsyncConnection) -> None:
+        if conn is not self.conn:  # of a server that another test runs
+            return
         self.statements += 1
         self._is_reading = False
         self.round_trips += conn._pipeline is None
 
     def add_read(self, conn: AsyncConnection) -> None:
+        if conn is not self.conn:
+            return
         self.round_trips += conn._pipeline is not None and not self._is_reading
         self._is_reading = True
 
