@@ -1,8 +1,8 @@
 """mini-swe-agent: the trajectory of a run, one document that is rewritten at each step.
 
-Sources: trajectories of real runs of versions 1 and 2. Messages are those of Chat Completions; `extra` has what the
-agent adds: the response of the model, the commands, the outcome of a command. Models without tools write their command
-in a block of code, and its output follows as a message of the user.
+Sources: trajectories of real runs of versions 1 and 2. Messages have the form of Chat Completions. In
+`extra`, the agent adds the response of the model, the commands, and the outcome of a command. Models without tools
+write their command in a block of code, and its output follows as a message of the user.
 """
 
 import re
@@ -53,6 +53,8 @@ from ash_shared.records.json_fields import (
 _CODE = re.compile(r"```(?:bash|mswea_bash_command)\s*\n(.*?)\n```", re.DOTALL)
 _OUTCOME = re.compile(r"<returncode>(-?\d{1,9})</returncode>")
 _ENVELOPE = ("role", "extra", "timestamp")
+_NOT_EXECUTED = "action was not executed"
+"""The outcome of the command that ends a run, which is no failure."""
 _REFUSAL = "Please always provide EXACTLY ONE action"
 _FINISHED = frozenset({"Submitted", ""})
 
@@ -116,8 +118,8 @@ def _command_block(command: str) -> Block:
 
 def _translate_result(message: Record) -> list[Block]:
     content, extra = message.get("content"), message.get("extra") or {}
-    code = extra.get("returncode")
-    if code is None and isinstance(content, str) and (outcome := _OUTCOME.match(content)):
+    code = None if extra.get("exception_info") == _NOT_EXECUTED else extra.get("returncode")
+    if "returncode" not in extra and isinstance(content, str) and (outcome := _OUTCOME.match(content)):
         code = int(outcome[1])
     typed = {
         "type": "tool_result",
@@ -125,13 +127,13 @@ def _translate_result(message: Record) -> list[Block]:
         "content": content if isinstance(content, str) else parse_content(content, parse_block),
         **({"exit_code": code, "is_error": code != 0} if is_integer(code) else {}),
     }
-    rest = without(extra, "returncode", "timestamp")
+    rest = without(extra, "timestamp", *([] if code is None else ["returncode"]))
     block = translated(message, typed, {*_ENVELOPE, "content", "tool_call_id"}, "observation")
     return [with_extra(block, rest)]
 
 
 def _translate_exit(message: Record) -> list[Block]:
-    """Return what the run has submitted, and why it ended."""
+    """Return the submitted text, with the reason for the end of the run."""
     extra = without(message.get("extra") or {}, "response", "cost", "timestamp")
     rest = {**without(message, *_ENVELOPE, "content"), **extra}
     if message.get("content") in (None, ""):
