@@ -261,8 +261,13 @@ def _metadata(event: Record) -> Block:
         "agentId": None if _parent_call(event) is None else agent,
         "author": agent,
         "model": first_text(event, ("modelVersion", "model_version")),
-        "stop_reason": first_text(event, ("finishReason", "finish_reason")),
+        "stop_reason": None if _is_failure(event) else first_text(event, ("finishReason", "finish_reason")),
     }
+
+
+def _is_failure(event: Record) -> bool:
+    """True if an event is an error, with its code, and no answer."""
+    return event.get("content") is None and _error(event) is not None
 
 
 def _event_steps(event: Record, parsed: ParsedRecord) -> list[Step]:
@@ -276,7 +281,7 @@ def _with_agent(event: Record, parts: Iterable[Part]) -> list[Step]:
     author = text_at(event, "author")
     is_main = author not in (None, "user") and _parent_call(event) is None
     start: list[Step] = [CurrentAgent(author or "", text_at(event, "id"))] if is_main else []
-    has_failed = is_main and _error(event) is not None and event.get("content") is None
+    has_failed = is_main and _is_failure(event)
     return [*start, *parts, *([TurnEnd("error", "stop_if_open")] if has_failed else [])]
 
 

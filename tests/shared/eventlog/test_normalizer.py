@@ -20,7 +20,7 @@ from ash_shared.records.steps import Chunk, ChunkEnd, SlotKind, Step
 from tests.shared.logs import CONTENT_EVENTS, SavedSession, context
 from tests.shared.texts import paths_of
 
-COSTS = ("usage", "costUsd")
+COSTS = ("usage", "usageByAgent", "costUsd")
 MAX_STATE = 256 * 1024
 
 PLACEHOLDERS = frozenset({"jnarowski__agentcmd__001.jsonl"})
