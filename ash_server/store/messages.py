@@ -140,7 +140,7 @@ async def append(
             is_named = facts.provider_session_id != name and not facts.agent_id
             if is_named and last < MAX_NAMED_MESSAGES:
                 await replace_prompts(conn, session_id, facts.source, facts.provider_session_id)
-            await _write_events(conn, session_id, counters, new, context, end=end)
+            await _write_events(conn, session_id, counters, new, context, facts, end=end)
         elif merged is not None:
             await set_metadata(conn, session_id, merged)
     return places
@@ -265,12 +265,13 @@ async def _write_messages(
     return facts
 
 
-async def _write_events(
+async def _write_events(  # noqa: PLR0913  # one argument per input
     conn: AsyncConnection,
     session_id: UUID,
     counters: Counters,
     new: Sequence[PreparedMessage],
     context: _Context,
+    facts: RecordFacts,
     *,
     end: bool,
 ) -> None:
@@ -288,7 +289,7 @@ async def _write_events(
     lines = (message.line for message in new)
     derived, saved = await with_normalizer(conn, session_id, counters, derive_events, lines)
     events = await resolve_id_conflicts(conn, session_id, derived)
-    await write_events(conn, session_id, counters, events, saved, messages=len(new))
+    await write_events(conn, session_id, counters, events, saved, messages=len(new), facts=facts)
     if inherited:
         await set_inherited(conn, session_id, inherited)
 

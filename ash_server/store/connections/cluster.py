@@ -20,6 +20,7 @@ DISTRIBUTED = {
     "messages": "session_id",
     "events": "session_id",
     "open_texts": "session_id",
+    "kept_states": "session_id",
     "drift": "session_id",
     "search": "session_id",
     "search_progress": "session_id",

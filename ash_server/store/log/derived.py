@@ -12,6 +12,11 @@ class Derived:
         self.answers = AnswerUsages()
         self.facts = NewFacts()
 
+    def copy(self) -> "Derived":
+        copied = Derived()
+        copied.answers, copied.facts = self.answers.copy(), self.facts.copy()
+        return copied
+
     def add(self, normalizer: Normalizer, message_sequence: int | None) -> None:
         """Add what the last message, or posted event without a sequence, states."""
         self.answers.add(normalizer.answers, message_sequence)

@@ -22,8 +22,9 @@ from psycopg.rows import args_row
 
 from ash_server.errors import SessionNotFound
 from ash_server.offload import offload
-from ash_server.store.log import open_texts, totals, writer
+from ash_server.store.log import kept_states, open_texts, totals, writer
 from ash_server.store.log.derived import Derived
+from ash_server.store.log.kept_states import NewStates
 from ash_server.store.log.tool_calls import replace_facts
 from ash_server.store.log.totals import TotalsOfLog
 from ash_server.store.log.writer import (
@@ -190,11 +191,12 @@ async def outdated_sessions(conn: AsyncConnection) -> list[UUID]:
 class StoredInput:
     """The input of the log of a session, in parts that follow each other."""
 
-    def __init__(self, conn: AsyncConnection, session_id: UUID) -> None:
+    def __init__(self, conn: AsyncConnection, session_id: UUID, message: int = 0, event: int = 0) -> None:
+        """Begin after a message and an event."""
         self._conn = conn
         self._session_id = session_id
-        self._message = 0
-        self._event = 0
+        self._message = message
+        self._event = event
         self._end: int | None = None
         self._posted = (0, "")
 
@@ -259,12 +261,16 @@ class NewLog:
         *,
         read: Callable[[StoredLine], Line] = StoredLine.read,
         without: int = 0,
+        states: NewStates | None = None,
     ) -> None:
-        """`without` is the sequence of a message to leave out."""
+        """`without` is the sequence of a message to leave out; `states` keeps states, with places in the new log."""
         self._conn = conn
         self._session_id = session_id
         self._read = read
         self._without = without
+        self._states = states
+        self._count = 0
+        """Number of events in the parts that are saved."""
         self._input = StoredInput(conn, session_id)
         self._parts = tempfile.SpooledTemporaryFile[bytes](_MAX_MEMORY)
         self._normalizer = Normalizer()
@@ -298,6 +304,7 @@ class NewLog:
         await replace_facts(conn, session_id, self._derived.facts, now)
         await open_texts.delete(conn, session_id)
         await open_texts.write(conn, session_id, saved)
+        await kept_states.forget(conn, session_id)
         if self._inherited:
             await set_inherited(conn, session_id, self._inherited)
         return Rebuilt(self._messages, written)
@@ -319,6 +326,9 @@ class NewLog:
         self._flush()
 
     async def _derive(self, line: StoredLine) -> None:
+        if self._states is not None and self._states.is_due(line.sequence - 1):
+            self._flush()
+            self._states.keep(line.sequence - 1, self._count, self._normalizer, self._totals)
         self._messages += 1
         self._now = line.now
         place = self._session_id, line.sequence
@@ -339,6 +349,7 @@ class NewLog:
             self._derived.add(self._normalizer, None)
         self._issues = self._issues.add([event])
         self._may_have_chunks |= posted.type in CHUNKS
+        self._count += 1
         self._save(posted.sequence)
 
     def _flush(self) -> None:
@@ -347,6 +358,7 @@ class NewLog:
             return
         self._issues = self._issues.add(each.event for each in new)
         self._totals.add(each.event for each in new)
+        self._count += len(new)
         rows = self._columns(new)
         self._save(new if any(each.has_own_id for each in new) else rows)
 

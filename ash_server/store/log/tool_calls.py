@@ -3,7 +3,7 @@
 The lock of the session's counters orders reads and writes, as it does for the state of the normaliser.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
@@ -114,6 +114,32 @@ class NewFacts:
             lines_removed=sum(file.removed or 0 for file in changed),
         )
 
+    def copy(self) -> "NewFacts":
+        copied = NewFacts()
+        copied.prompts, copied.turns, copied.active_ms = self.prompts, self.turns, self.active_ms
+        copied._written = list(self._written)
+        copied._uses, copied._outcomes = dict(self._uses), dict(self._outcomes)
+        return copied
+
+    def differences(self, other: "NewFacts") -> set[str]:
+        """Return the keys of calls with other values, or only in one of both."""
+        own, others = self._by_key(), other._by_key()
+        return {key for key in own.keys() | others.keys() if own.get(key) != others.get(key)}
+
+    def only(self, keys: Container[str]) -> "NewFacts":
+        """Return the calls with these keys, and their results."""
+        selected = NewFacts()
+        selected._written = [[call for call in calls if _key(call) in keys] for calls in self._written]
+        selected._uses = {key: use for key, use in self._uses.items() if key in keys}
+        selected._outcomes = {key: result for key, result in self._outcomes.items() if key in keys}
+        return selected
+
+    def _by_key(self) -> dict[str, list[PlacedUse | ToolOutcome]]:
+        calls: dict[str, list[PlacedUse | ToolOutcome]] = {}
+        for call in chain.from_iterable(self.batches()):
+            calls.setdefault(_key(call), []).append(call)
+        return calls
+
     def _calls(self) -> Sequence[PlacedUse | ToolOutcome]:
         return [*self._uses.values(), *self._outcomes.values()]
 
@@ -137,6 +163,10 @@ class NewFacts:
         if earlier is not None:
             result = replace(result, files=merge_files(earlier.files, result.files))
         self._outcomes[result.key] = result
+
+
+def _key(call: PlacedUse | ToolOutcome) -> str:
+    return call.use.key if isinstance(call, PlacedUse) else call.key
 
 
 def merge_files(stated: Sequence[UsedFile], reported: Sequence[UsedFile]) -> tuple[UsedFile, ...]:
@@ -183,6 +213,30 @@ async def replace_facts(conn: AsyncConnection, session_id: UUID, facts: NewFacts
     await reset_facts(conn, session_id)
     await write_facts(conn, session_id, facts, now)
     await add_activity(conn, session_id, facts)
+
+
+async def change_calls(
+    conn: AsyncConnection, session_id: UUID, keys: Sequence[str], facts: NewFacts, now: int
+) -> None:
+    """Replace the calls with these keys."""
+    if keys:
+        await conn.execute(SQL.remove, {"session_id": session_id, "keys": keys})
+        await write_facts(conn, session_id, facts, now)
+
+
+async def find_first_messages(
+    conn: AsyncConnection, session_id: UUID, keys: Sequence[str]
+) -> list[int | None]:
+    """Return the messages that stated these calls first; None for a posted event."""
+    rows = await (await conn.execute(SQL.find_first_messages, [session_id, keys])).fetchall()
+    return [message for (message,) in rows]
+
+
+async def change_activity(conn: AsyncConnection, session_id: UUID, facts: NewFacts, before: NewFacts) -> None:
+    """Replace the counts of some messages that no tool call gives."""
+    changes = (facts.prompts - before.prompts, facts.turns - before.turns, facts.active_ms - before.active_ms)
+    if any(changes):
+        await conn.execute(SQL.add_activity, [*changes, session_id])
 
 
 async def add_activity(conn: AsyncConnection, session_id: UUID, facts: NewFacts) -> None:

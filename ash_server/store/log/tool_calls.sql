@@ -88,6 +88,31 @@ files_changed = files_changed + coalesce((SELECT sum(files) FROM changed), 0)
 -- Tool calls and results with their counts.
 WITH {written_calls} UPDATE session_counters SET {counter_sums} FROM counts WHERE session_id = %(session_id)b
 
+-- name: remove
+-- Calls that no message states any more, with the changes of their counts.
+WITH old AS (
+    DELETE FROM tool_calls WHERE session_id = %(session_id)b AND key = ANY(%(keys)b::text[]) RETURNING {call}, {file}
+), counts AS (
+    SELECT -count(*) FILTER (WHERE number = 0) AS calls,
+        -count(*) FILTER (WHERE number = 0 AND outcome IN ('failed', 'denied')) AS failures,
+        -coalesce(sum(added) FILTER (WHERE {changes}), 0) AS added,
+        -coalesce(sum(removed) FILTER (WHERE {changes}), 0) AS removed
+    FROM old
+), changed AS (
+    SELECT -1 AS files FROM old
+    WHERE {changes} AND (
+        SELECT true FROM tool_calls AS other
+        WHERE session_id = %(session_id)b AND other.path = old.path AND {changes}
+          AND other.key <> ALL(%(keys)b::text[])
+        LIMIT 1) IS NULL
+    GROUP BY path
+)
+UPDATE session_counters SET {counter_sums} FROM counts WHERE session_id = %(session_id)b
+
+-- name: find_first_messages
+-- The messages that stated some calls first.
+SELECT message_sequence FROM tool_calls WHERE session_id = %b AND key = ANY(%b)
+
 -- name: add_activity
 -- The counts that no tool call gives.
 UPDATE session_counters SET prompts = prompts + %b, turns = turns + %b, active_ms = active_ms + %b

@@ -9,7 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing, nullcontext, suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -147,8 +147,14 @@ class _Read(NamedTuple):
 class TotalsOfLog:
     """Totals of a log that is derived again."""
 
-    def __init__(self) -> None:
-        self._folds: _Folds | None = _Folds(Totals())
+    def __init__(self, start: str | None = None) -> None:
+        """`start` are the totals of the events before, as JSON; empty if they are unknown."""
+        totals = Totals() if start is None else _totals(_known(KeptTotals(start)))
+        is_known = start != "" and not totals.is_late and not totals.summary.copied
+        self._folds: _Folds | None = _Folds(totals) if is_known else None
+
+    def copy(self) -> "TotalsOfLog":
+        return TotalsOfLog(self.kept(0).totals)
 
     def add(self, events: Iterable[Event]) -> None:
         for event in events:
@@ -162,6 +168,65 @@ class TotalsOfLog:
     def kept(self, last: int) -> KeptTotals:
         """Return the totals up to the last event."""
         return NO_TOTALS if self._folds is None else self._folds.kept(last, last)
+
+    def corrected(self, stored: KeptTotals, full: "TotalsOfLog", last: int, *, is_end: bool) -> KeptTotals:
+        """Return the stored totals without a message; NO_TOTALS if that is unknown.
+
+        These totals are without the message, `full` are with it, up to the same event. `is_end`: no event follows.
+        """
+        known = _known(stored)
+        if self._folds is None or full._folds is None or not known.totals or known.sequence != last:
+            return NO_TOTALS
+        totals = _totals(known)
+        if totals.is_late or totals.summary.copied:
+            return NO_TOTALS
+        pairs = [
+            (totals.items, self._folds.items.state, full._folds.items.state),
+            (totals.summary, self._folds.summary.state, full._folds.summary.state),
+        ]
+        if not all(_correct(*each, is_end=is_end) for each in pairs):
+            return NO_TOTALS
+        totals.known = last
+        return KeptTotals(_encode(totals).decode(), last)
+
+
+_SUMS = {
+    *("thinking", "tools", "results", "system", "raw", "intermediate"),
+    *("turns", "user_messages", "answers", "unrecognised", "compactions", "subagents", "callbacks"),
+    *("errors", "tool_errors"),
+}
+"""The fields of totals that are numbers of events, or numbers by name."""
+
+_TIMES = {"first_at", "last_at"}
+
+
+def _correct(stored: msgspec.Struct, rest: msgspec.Struct, full: msgspec.Struct, *, is_end: bool) -> bool:
+    """Change the fields of totals that differ without a message. Return False if that is unknown."""
+    for name in stored.__struct_fields__:
+        now, without, before = (getattr(each, name) for each in (stored, rest, full))
+        if _is_same(without, before):
+            continue
+        if is_end and (name in _TIMES or _is_same(now, before)):
+            setattr(stored, name, without)
+        elif name in _SUMS:
+            setattr(stored, name, _difference(now, without, before))
+        else:
+            return False
+    return True
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Compare values, and the order of entries, which are evicted and shown in it."""
+    return bool(one == other) and (not isinstance(one, dict) or list(one) == list(other))
+
+
+def _difference(now: Any, without: Any, before: Any) -> Any:
+    if not isinstance(now, dict):
+        return now + without - before
+    counts = {
+        name: now.get(name, 0) + without.get(name, 0) - before.get(name, 0) for name in {**now, **without}
+    }
+    return {name: count for name, count in counts.items() if count}
 
 
 async def follow(
@@ -189,6 +254,14 @@ async def follow(
     if len(new) > _MAX_INLINE:
         return await asyncio.to_thread(_add_new, kept, new, end)
     return _add_new(kept, new, end)
+
+
+async def catch_up(conn: AsyncConnection, session_id: UUID, kept: KeptTotals, last: int) -> KeptTotals:
+    """Return the totals of the whole log if only few events are missing, under the lock; otherwise unchanged."""
+    kept = _known(kept)
+    if kept.totals and 0 < last - kept.sequence <= _MAX_ADDED:
+        _, kept = await _read(lambda: nullcontext(conn), session_id, kept, last)
+    return kept
 
 
 def _add_new(kept: KeptTotals, new: Iterable[tuple[Event, int | None]], end: int) -> KeptTotals:

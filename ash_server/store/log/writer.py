@@ -16,11 +16,12 @@ from psycopg import AsyncConnection, AsyncCursor
 
 from ash_server.errors import SessionNotFound
 from ash_server.ids import named_ids
-from ash_server.store.log import open_texts, tool_calls, totals
+from ash_server.store.log import kept_states, open_texts, tool_calls, totals
 from ash_server.store.log.derived import Derived
 from ash_server.store.log.stored_json import StoredJson, encode_text, encode_whole, encoder_of
 from ash_server.store.log.tool_calls import NewFacts, encode_calls, write_calls
 from ash_server.store.pagination import stored_query
+from ash_server.store.session_facts import RecordFacts
 from ash_server.store.statements import statements
 from ash_server.store.text import storable
 from ash_server.store.usage.answers import (
@@ -71,6 +72,12 @@ class Counters(NamedTuple):
     """True if the log may have chunks."""
     totals: str
     totals_sequence: int
+    kept_sequence: int
+    kept_facts: str
+
+    @property
+    def chain(self) -> kept_states.Chain:
+        return kept_states.Chain(self.kept_sequence, self.kept_facts)
 
 
 async def lock(conn: AsyncConnection, session_id: UUID) -> Counters:
@@ -224,7 +231,7 @@ async def set_inherited(conn: AsyncConnection, session_id: UUID, messages: int) 
     await count_again(conn, session_id)
 
 
-async def write_events(
+async def write_events(  # noqa: PLR0913  # one argument per table
     conn: AsyncConnection,
     session_id: UUID,
     counters: Counters,
@@ -232,19 +239,26 @@ async def write_events(
     saved: Saved,
     *,
     messages: int = 0,
+    facts: RecordFacts | None = None,
 ) -> None:
     """Append events, update the counters, and save what the normaliser has derived beside them, under the lock.
 
-    `messages` is the number of messages stored with the events.
+    `messages` is the number of messages stored with the events, and `facts` are theirs.
     """
     rows = columns(events, may_have_chunks=counters.may_have_chunks)
     kept = totals.KeptTotals(counters.totals, counters.totals_sequence)
     new = [(each.event, each.message_sequence if each.origin == "line" else None) for each in events]
     added = await totals.follow(conn, session_id, kept, counters.event_sequence, new)
+    written = len(rows["stored_jsons"])
+    chain, new_state = None, None
+    if facts is not None:
+        before = counters.message_sequence
+        place = before + messages, counters.event_sequence + written
+        chain, new_state = kept_states.follow(counters.chain, facts, before, place, saved.state.state, added)
     params = {
         "session_id": session_id,
         "messages": messages,
-        "events": len(rows["stored_jsons"]),
+        "events": written,
         "state": saved.state.state,
         "version": NORMALIZER_VERSION,
         "prompts": saved.facts.prompts,
@@ -252,10 +266,14 @@ async def write_events(
         "active_ms": saved.facts.active_ms,
         "totals": added.totals if added else None,
         "totals_sequence": added.sequence if added else None,
+        "kept_sequence": chain and chain.sequence,
+        "kept_facts": chain and chain.facts,
         **rows,
         **{name: without_nulls(rows[name]) for name in _SPARSE_COLUMNS},
     }
-    if not rows["stored_jsons"]:
+    if new_state is not None:
+        await kept_states.insert(conn, session_id, new_state)
+    if not written:
         await write_calls(conn, session_id, saved.calls)
         await conn.execute(SQL.update_counters, params)
     elif saved.calls:

@@ -1,6 +1,7 @@
 -- fragment: counters
 -- The columns of `Counters`.
-message_sequence, event_sequence, normalizer_state, normalizer_version, may_have_chunks, totals, totals_sequence
+message_sequence, event_sequence, normalizer_state, normalizer_version, may_have_chunks, totals, totals_sequence,
+kept_sequence, kept_facts
 
 -- name: lock_counters
 -- The counters of a session, locked.
@@ -41,7 +42,8 @@ normalizer_version = CASE WHEN message_sequence = 0 THEN %(version)b ELSE normal
 errors = errors + %(errors)b, unrecognised = unrecognised + %(unrecognised)b,
 may_have_chunks = may_have_chunks OR %(may_have_chunks)b,
 prompts = prompts + %(prompts)b, turns = turns + %(turns)b, active_ms = active_ms + %(active_ms)b,
-totals = coalesce(%(totals)b, totals), totals_sequence = coalesce(%(totals_sequence)b::bigint, totals_sequence)
+totals = coalesce(%(totals)b, totals), totals_sequence = coalesce(%(totals_sequence)b::bigint, totals_sequence),
+kept_sequence = coalesce(%(kept_sequence)b::bigint, kept_sequence), kept_facts = coalesce(%(kept_facts)b, kept_facts)
 
 -- name: update_counters
 -- The counters after new messages without events.

@@ -10,10 +10,15 @@ WHERE session_id = %b AND sequence = %b
 SELECT sequence FROM events WHERE session_id = %b AND message_sequence <= %b ORDER BY sequence DESC LIMIT 1
 
 -- name: list_events_of_message
--- The events of a message, and whether the beginning of their JSON is in columns.
+-- The events of a message, which follow another event, and whether the beginning of their JSON is in columns.
 SELECT sequence, event_id IS NOT NULL, {event_json}
 FROM events AS entry
-WHERE session_id = %(session_id)b AND message_sequence = %(sequence)b AND origin = 'line'
+WHERE session_id = %(session_id)b AND message_sequence = %(sequence)b AND origin = 'line' AND sequence > %(after)b
+  AND sequence < coalesce(
+      (SELECT sequence FROM events
+       WHERE session_id = %(session_id)b AND sequence > %(after)b AND message_sequence > %(sequence)b
+       ORDER BY sequence LIMIT 1),
+      9223372036854775807)
 ORDER BY sequence
 
 -- name: replace_with_retractions

@@ -35,7 +35,7 @@ $$;
 
 -- Tables, written by `make schema` from tables.py.
 
-INSERT INTO alembic_version VALUES ('0038');
+INSERT INTO alembic_version VALUES ('0039');
 
 -- sessions
 
@@ -156,6 +156,8 @@ CREATE TABLE session_counters (
     lines_removed BIGINT DEFAULT '0' NOT NULL,
     totals TEXT DEFAULT '' NOT NULL,
     totals_sequence BIGINT DEFAULT '0' NOT NULL,
+    kept_sequence BIGINT DEFAULT '-1' NOT NULL,
+    kept_facts TEXT DEFAULT '' NOT NULL,
     CONSTRAINT session_counters_pkey PRIMARY KEY (session_id),
     CONSTRAINT session_counters_session_id_fkey FOREIGN KEY(session_id) REFERENCES sessions (id) ON DELETE CASCADE
 )
@@ -176,6 +178,8 @@ COMMENT ON COLUMN session_counters.tool_failures IS 'number of tool calls that f
 COMMENT ON COLUMN session_counters.files_changed IS 'number of paths with changes';
 COMMENT ON COLUMN session_counters.totals IS 'totals of the events up to totals_sequence, as JSON; empty: of none';
 COMMENT ON COLUMN session_counters.totals_sequence IS 'last event in totals';
+COMMENT ON COLUMN session_counters.kept_sequence IS 'last message in kept_states; -1: its rows are incomplete';
+COMMENT ON COLUMN session_counters.kept_facts IS 'facts of the messages after kept_sequence, as JSON';
 ALTER TABLE session_counters ENABLE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON session_counters TO ash_app
     USING (tenant = (SELECT current_setting('ash.tenant')::integer));
@@ -271,6 +275,29 @@ ALTER TABLE open_texts ENABLE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON open_texts TO ash_app
     USING (tenant = (SELECT current_setting('ash.tenant')::integer));
 GRANT SELECT, INSERT, UPDATE, DELETE ON open_texts TO ash_app;
+
+-- kept_states
+
+CREATE TABLE kept_states (
+    session_id UUID NOT NULL,
+    message_sequence BIGINT NOT NULL,
+    event_sequence BIGINT NOT NULL,
+    state TEXT,
+    totals TEXT NOT NULL,
+    facts TEXT NOT NULL,
+    tenant INTEGER DEFAULT coalesce(nullif(current_setting('ash.tenant', true), '')::integer, 1) NOT NULL,
+    CONSTRAINT kept_states_pkey PRIMARY KEY (session_id, message_sequence),
+    CONSTRAINT kept_states_session_id_fkey FOREIGN KEY(session_id) REFERENCES sessions (id) ON DELETE CASCADE
+);
+COMMENT ON COLUMN kept_states.message_sequence IS 'last message before the state';
+COMMENT ON COLUMN kept_states.event_sequence IS 'last event before the state';
+COMMENT ON COLUMN kept_states.state IS 'state of the normaliser, as JSON; null: the initial state';
+COMMENT ON COLUMN kept_states.totals IS 'totals of the events before, as JSON; empty: unknown';
+COMMENT ON COLUMN kept_states.facts IS 'facts of the messages since the previous row, as JSON';
+ALTER TABLE kept_states ENABLE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON kept_states TO ash_app
+    USING (tenant = (SELECT current_setting('ash.tenant')::integer));
+GRANT SELECT, INSERT, UPDATE, DELETE ON kept_states TO ash_app;
 
 -- answers
 
@@ -668,7 +695,7 @@ COMMENT ON COLUMN retention_policies.age IS 'such as 2y';
 COMMENT ON COLUMN retention_policies.checked_at IS 'last run of a server; null: none yet';
 COMMENT ON COLUMN retention_policies.waiting IS 'old sessions that the last run has not scheduled';
 COMMENT ON COLUMN retention_policies.held IS 'why servers delete nothing until the next confirmed run';
-COMMENT ON COLUMN retention_policies.leased_until IS 'end of the time in which one process runs the policy';
+COMMENT ON COLUMN retention_policies.leased_until IS 'time until which one process runs the policy';
 
 -- scheduled_deletions
 

@@ -251,6 +251,20 @@ session_counters = Table(
         comment="totals of the events up to totals_sequence, as JSON; empty: of none",
     ),
     _counter("totals_sequence", "last event in totals"),
+    Column(
+        "kept_sequence",
+        BigInteger,
+        nullable=False,
+        server_default="-1",
+        comment="last message in kept_states; -1: its rows are incomplete",
+    ),
+    Column(
+        "kept_facts",
+        Text,
+        nullable=False,
+        server_default="",
+        comment="facts of the messages after kept_sequence, as JSON",
+    ),
     Index("session_counters_errors_idx", "tenant", text("errors DESC"), text("session_id DESC")),
     Index("session_counters_version_idx", "normalizer_version"),
     postgresql_with={"fillfactor": 50},
@@ -370,6 +384,20 @@ open_texts = Table(
     Column("content", Text, nullable=False, comment="part of the text, as a JSON string"),
     _tenant_column(),
     PrimaryKeyConstraint("session_id", "number", "start"),
+)
+
+# States of the normaliser after every some hundred messages: a deletion derives the events after one of them.
+kept_states = Table(
+    "kept_states",
+    metadata,
+    Column("session_id", Uuid, ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
+    Column("message_sequence", BigInteger, nullable=False, comment="last message before the state"),
+    Column("event_sequence", BigInteger, nullable=False, comment="last event before the state"),
+    Column("state", Text, comment="state of the normaliser, as JSON; null: the initial state"),
+    Column("totals", Text, nullable=False, comment="totals of the events before, as JSON; empty: unknown"),
+    Column("facts", Text, nullable=False, comment="facts of the messages since the previous row, as JSON"),
+    _tenant_column(),
+    PrimaryKeyConstraint("session_id", "message_sequence"),
 )
 
 # The usage of answers, derived with the events. No foreign key, as for messages.
@@ -690,7 +718,7 @@ retention_policies = Table(
     Column("checked_at", Moment, comment="last run of a server; null: none yet"),
     _counter("waiting", "old sessions that the last run has not scheduled"),
     Column("held", Text, comment="why servers delete nothing until the next confirmed run"),
-    Column("leased_until", Moment, comment="end of the time in which one process runs the policy"),
+    Column("leased_until", Moment, comment="time until which one process runs the policy"),
     CheckConstraint("held IN ('share', 'clock')", name="held"),
 )
 

@@ -3,7 +3,7 @@
 The lock of the session's counters orders reads and writes, as it does for the state of the normaliser.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
@@ -68,6 +68,24 @@ class AnswerUsages:
             if usage.reported_cost is None:
                 self._without_cost.setdefault(usage.turn, set()).add(usage.key)
 
+    def copy(self) -> "AnswerUsages":
+        copied = AnswerUsages()
+        copied.settled_turns = set(self.settled_turns)
+        copied._by_key = dict(self._by_key)
+        copied._without_cost = {turn: set(keys) for turn, keys in self._without_cost.items()}
+        return copied
+
+    def differences(self, other: "AnswerUsages") -> set[str]:
+        """Return the keys of answers with other values, or only in one of both."""
+        keys = self._by_key.keys() | other._by_key.keys()
+        return {key for key in keys if self._by_key.get(key) != other._by_key.get(key)}
+
+    def only(self, keys: Container[str]) -> "AnswerUsages":
+        """Return the answers with these keys."""
+        selected = AnswerUsages()
+        selected._by_key = {key: answer for key, answer in self._by_key.items() if key in keys}
+        return selected
+
     def _settle(self, turn: int) -> None:
         self.settled_turns.add(turn)
         for key in self._without_cost.pop(turn, ()):
@@ -131,6 +149,23 @@ async def replace_answers(conn: AsyncConnection, session_id: UUID, answers: Answ
     """Replace all stored answers of a session."""
     await delete_answers(conn, session_id)
     await write_answers(conn, session_id, answers, now)
+
+
+async def change_answers(
+    conn: AsyncConnection, session_id: UUID, keys: Sequence[str], answers: AnswerUsages, now: int
+) -> None:
+    """Replace the answers with these keys."""
+    if keys:
+        await conn.execute(SQL.remove, {"session_id": session_id, "keys": keys})
+        await write_answers(conn, session_id, answers, now)
+
+
+async def find_first_messages(
+    conn: AsyncConnection, session_id: UUID, keys: Sequence[str]
+) -> list[int | None]:
+    """Return the messages that stated these answers first; None for a posted event."""
+    rows = await (await conn.execute(SQL.find_first_messages, [session_id, keys])).fetchall()
+    return [message for (message,) in rows]
 
 
 async def delete_answers(conn: AsyncConnection, session_id: UUID) -> None:

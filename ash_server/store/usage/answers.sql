@@ -148,6 +148,32 @@ WITH old AS (
 DELETE FROM usage_rollups AS known USING changed AS changes
 WHERE known.session_id = %(session_id)b AND is_empty AND {is_known}
 
+-- name: remove
+-- Answers that no message states any more, and the changes of the sums.
+WITH removed AS (
+    DELETE FROM answers WHERE session_id = %(session_id)b AND key = ANY(%(keys)b::text[]) RETURNING {answer}
+), signed AS (
+    SELECT -1 AS sign, {answer} FROM removed
+), changes AS (
+    SELECT {sums} FROM signed JOIN {marked} USING (session_id) GROUP BY {group}
+), changed AS (
+    SELECT changes.*, 0 = answers + coalesce(
+        (SELECT known.answers FROM usage_rollups AS known WHERE known.session_id = %(session_id)b AND {is_known}), 0
+    ) AS is_empty
+    FROM changes
+), counted AS (
+    INSERT INTO usage_rollups AS known ({group}, answers, {counts}, reported_cost, reported_answers)
+    SELECT {group}, answers, {counts}, reported_cost, reported_answers
+    FROM session_counters JOIN changed USING (session_id) WHERE session_id = %(session_id)b AND NOT is_empty
+    {added}
+)
+DELETE FROM usage_rollups AS known USING changed AS changes
+WHERE known.session_id = %(session_id)b AND is_empty AND {is_known}
+
+-- name: find_first_messages
+-- The messages that stated some answers first.
+SELECT message_sequence FROM answers WHERE session_id = %b AND key = ANY(%b)
+
 -- name: settle
 -- Answers of turns with a cost that includes theirs: those without a cost then cost 0.
 WITH settled AS (

@@ -1,0 +1,53 @@
+-- fragment: columns
+-- The columns of `KeptState`.
+message_sequence, event_sequence, state, totals, facts
+
+-- name: insert
+-- A state, with the counters of its session. The row comes from them, so that Citus sends the statement to one shard.
+INSERT INTO kept_states (session_id, {columns})
+SELECT session_id, %(message_sequence)b::bigint, %(event_sequence)b::bigint, %(state)b::text, %(totals)b::text,
+    %(facts)b::text
+FROM session_counters WHERE session_id = %(session_id)b
+
+-- name: read_chain
+-- The last message in the rows, and the facts of the messages after it.
+SELECT kept_sequence, kept_facts FROM session_counters WHERE session_id = %b
+
+-- name: find_last
+-- The last state before the message after this one.
+SELECT {columns} FROM kept_states
+WHERE session_id = %b AND message_sequence <= %b
+ORDER BY message_sequence DESC LIMIT 1
+
+-- name: find_next
+-- The first state after a message.
+SELECT {columns} FROM kept_states
+WHERE session_id = %b AND message_sequence >= %b
+ORDER BY message_sequence LIMIT 1
+
+-- name: list_facts
+-- The facts of all messages up to the last state.
+SELECT facts FROM kept_states
+WHERE session_id = %b
+ORDER BY message_sequence
+
+-- name: delete_between
+-- The states after a message, before another one.
+DELETE FROM kept_states WHERE session_id = %b AND message_sequence > %b AND message_sequence < %b
+
+-- name: set_facts
+-- The facts before a state, after a change of its messages.
+UPDATE kept_states SET facts = %b WHERE session_id = %b AND message_sequence = %b
+
+-- name: forget_totals
+-- Totals that are not known any more, after a message.
+UPDATE kept_states SET totals = '' WHERE session_id = %b AND message_sequence >= %b
+
+-- name: set_chain
+-- The last message in the rows, and the facts of the messages after it.
+UPDATE session_counters SET kept_sequence = %b, kept_facts = %b WHERE session_id = %b
+
+-- name: list_places
+-- The last event of each part of the messages.
+SELECT width_bucket(message_sequence, %b::bigint[]) AS part, max(sequence) FROM events
+WHERE session_id = %b GROUP BY part
