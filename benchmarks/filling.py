@@ -20,8 +20,9 @@ _TOPIC = "topic%08d"
 _TEMPLATE_TOPIC = _TOPIC % 0
 """A word of each template; every repetition has a different one, so that the vocabulary grows with the store."""
 
-_LEFT_OUT = ("open_texts", "answers", "usage_rollups", "tool_calls", "session_labels")
-"""Complete transcripts have no open texts, nobody has labelled them, and P16 and P17 measure usage and lists."""
+_LEFT_OUT = ("open_texts", "kept_states", "answers", "usage_rollups", "tool_calls", "session_labels")
+"""Complete transcripts have no open texts, nobody has labelled them, P16 and P17 measure usage and lists, and the first
+deletion in a session keeps states."""
 _TABLES = {table: column for table, column in DISTRIBUTED.items() if table not in _LEFT_OUT}
 """The tables of a session, and the column with its id."""
 _LARGE = ("messages", "events", "search")

@@ -20,7 +20,7 @@ from ash_server.store.statements import statements
 from ash_shared.eventlog import NORMALIZER_VERSION, Normalizer
 from ash_shared.parsing.parse import PARSER_VERSION
 
-INTERVAL = 200
+INTERVAL = 100
 """Messages from one state to the next."""
 
 MAX_STATE = 256 * 1024
@@ -149,12 +149,17 @@ class NewStates:
         ]
 
 
-async def insert(conn: AsyncConnection, session_id: UUID, state: KeptState) -> None:
-    await conn.execute(SQL.insert, {"session_id": session_id, **state._asdict()})
+async def insert(conn: AsyncConnection, session_id: UUID, states: Iterable[KeptState]) -> None:
+    columns = list(zip(*states, strict=True))
+    if columns:
+        names = ("message_sequences", "event_sequences", "states", "totals", "facts")
+        rows = dict(zip(names, map(list, columns), strict=True))
+        await conn.execute(SQL.insert, {"session_id": session_id, **rows})
 
 
 async def is_complete(conn: AsyncConnection, session_id: UUID) -> bool:
-    row = await (await conn.execute(SQL.read_chain, [session_id])).fetchone()
+    """True if a deletion may begin with a kept state."""
+    row = await (await conn.execute(SQL.is_complete, {"session_id": session_id})).fetchone()
     return row is not None and Chain(*row).known_facts() is not None
 
 
@@ -185,14 +190,12 @@ async def merge_facts(conn: AsyncConnection, session_id: UUID) -> RecordFacts:
 
 
 async def replace_after(
-    conn: AsyncConnection, session_id: UUID, first: int, states: Iterable[KeptState], rest: RecordFacts
+    conn: AsyncConnection, session_id: UUID, first: int, states: Sequence[KeptState], rest: RecordFacts
 ) -> None:
     """Replace all states after the message `first`. `rest` are the facts of the messages after the last one."""
     await conn.execute(SQL.delete_between, [session_id, first, _END])
-    last = first
-    for state in states:
-        await insert(conn, session_id, state)
-        last = state.message_sequence
+    await insert(conn, session_id, states)
+    last = states[-1].message_sequence if states else first
     await conn.execute(SQL.set_chain, [last, encode_facts(rest), session_id])
 
 
@@ -200,14 +203,13 @@ async def replace_between(
     conn: AsyncConnection,
     session_id: UUID,
     between: tuple[int, int],
-    states: Iterable[KeptState],
+    states: Sequence[KeptState],
     rest: RecordFacts,
 ) -> None:
     """Replace the states between two. `rest` are the facts of the messages before the second one."""
     first, end = between
     await conn.execute(SQL.delete_between, [session_id, first, end])
-    for state in states:
-        await insert(conn, session_id, state)
+    await insert(conn, session_id, states)
     await conn.execute(SQL.set_facts, [encode_facts(rest), session_id, end])
 
 

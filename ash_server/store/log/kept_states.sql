@@ -3,14 +3,21 @@
 message_sequence, event_sequence, state, totals, facts
 
 -- name: insert
--- A state, with the counters of its session. The row comes from them, so that Citus sends the statement to one shard.
+-- States. The rows come from the counters of their session, so that Citus sends the statement to one shard.
 INSERT INTO kept_states (session_id, {columns})
-SELECT session_id, %(message_sequence)b::bigint, %(event_sequence)b::bigint, %(state)b::text, %(totals)b::text,
-    %(facts)b::text
-FROM session_counters WHERE session_id = %(session_id)b
+SELECT session_id, new.*
+FROM session_counters, unnest(%(message_sequences)b::bigint[], %(event_sequences)b::bigint[], %(states)b::text[],
+    %(totals)b::text[], %(facts)b::text[]) AS new
+WHERE session_id = %(session_id)b
+
+-- name: is_complete
+-- The columns of `Chain`, if its last state is stored.
+SELECT kept_sequence, kept_facts FROM session_counters
+WHERE session_id = %(session_id)b AND kept_sequence = coalesce(
+    (SELECT max(message_sequence) FROM kept_states WHERE session_id = %(session_id)b), 0)
 
 -- name: read_chain
--- The last message in the rows, and the facts of the messages after it.
+-- The columns of `Chain`.
 SELECT kept_sequence, kept_facts FROM session_counters WHERE session_id = %b
 
 -- name: find_last

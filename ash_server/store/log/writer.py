@@ -272,7 +272,7 @@ async def write_events(  # noqa: PLR0913  # one argument per table
         **{name: without_nulls(rows[name]) for name in _SPARSE_COLUMNS},
     }
     if new_state is not None:
-        await kept_states.insert(conn, session_id, new_state)
+        await kept_states.insert(conn, session_id, [new_state])
     if not written:
         await write_calls(conn, session_id, saved.calls)
         await conn.execute(SQL.update_counters, params)

@@ -5,8 +5,9 @@ tells readers. The log is derived twice, with and without the message, to see wh
 whole text of a stream contains its chunks, a prompt begins a turn, and of two copies only one has events. If none does,
 the events of the message are emptied where they are. Otherwise the log is rebuilt, and begins with a `reset`.
 
-All this is derived without a lock, so appends do not wait for it. One transaction then derives what was appended
-meanwhile, and deletes the message.
+The derivation begins with a kept state before the message, and ends at one that is the same without it, or else at the
+end of the log. All this is done without a lock, so appends do not wait for it. One transaction then derives what was
+appended meanwhile, and deletes the message.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -111,7 +112,7 @@ async def _delete(
 ) -> StoredMessage | None:
     """Derive the log without a lock, then delete the message under the lock.
 
-    Begin again if the log has changed meanwhile, or if more of it must be derived.
+    Begin again if the log has changed meanwhile, or if more must be derived.
     """
     how, tries = _Again(), 0
     while True:

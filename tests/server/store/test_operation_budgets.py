@@ -205,9 +205,9 @@ OPERATIONS: dict[str, Callable[[AsyncConnection], Awaitable[object]]] = {
     "append an answer with usage": lambda conn: append_lines(conn, ANSWER),
     "append 200 messages": lambda conn: append_turns(conn, TURNS + 1, TURNS + 51),
     "post an event": lambda conn: append_events(conn, LONG, [NOTICE]),
+    "pop the last message": lambda conn: delete_last_message(conn, LONG),
     "end a session": lambda conn: end_session(conn, LONG),
     "delete a message": lambda conn: delete_message(conn, LONG, 700),
-    "pop the last message": lambda conn: delete_last_message(conn, LONG),
     "create 100 sessions with spans": create_sessions,
     "rebuild a session": lambda conn: rebuild_events(conn, LONG),
 }

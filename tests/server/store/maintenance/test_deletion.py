@@ -14,7 +14,7 @@ from psycopg import AsyncConnection, sql
 from ash_server import NewMessage, Store
 from ash_server.errors import MessageNotFound
 from ash_server.store.connections.pool import connect, libpq_url
-from ash_server.store.log import rebuild
+from ash_server.store.log import kept_states, rebuild
 from ash_server.store.log.writer import StreamIds
 from ash_server.store.maintenance.vacuum import vacuum
 from ash_shared.model.events import ChatEvent
@@ -37,8 +37,9 @@ async def store(database_url: str) -> AsyncIterator[Store]:
 
 @pytest.fixture(autouse=True)
 def without_lock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Derive also short logs without a lock."""
+    """Derive also short logs without a lock, with a state after each message."""
     monkeypatch.setattr(rebuild, "_MAX_LOCKED", 0)
+    monkeypatch.setattr(kept_states, "INTERVAL", 1)
 
 
 @pytest.fixture

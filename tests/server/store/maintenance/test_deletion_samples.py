@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import pytest
@@ -12,7 +12,7 @@ from psycopg import AsyncConnection
 import ash_server
 from ash_server import Store
 from ash_server.store.connections.pool import connect
-from ash_server.store.log import rebuild
+from ash_server.store.log import kept_states, rebuild
 from tests.server.store.maintenance.test_deletion import content_of, index, stored_log
 
 SAMPLES = {
@@ -56,19 +56,40 @@ async def stored(store: Store, tables: AsyncConnection, session: UUID) -> dict[s
     return rows
 
 
-@pytest.mark.parametrize("max_locked", [0, 1000], ids=["unlocked", "locked"])
+class Way(NamedTuple):
+    max_locked: int = 0
+    interval: int = 100
+    is_earlier: bool = False
+    """True if an earlier version has stored the session, without states."""
+
+
+WAYS = {
+    "unlocked": Way(),
+    "locked": Way(max_locked=1000),
+    "kept states": Way(interval=3),
+    "earlier version": Way(interval=3, is_earlier=True),
+}
+
+NO_STATES = """
+    DELETE FROM kept_states;
+    UPDATE session_counters SET kept_sequence = -1, kept_facts = ''
+"""
+
+
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", SAMPLES)
 async def test_equals_a_session_without_the_messages(
-    store: Store,
-    tables: AsyncConnection,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    max_locked: int,
+    store: Store, tables: AsyncConnection, monkeypatch: pytest.MonkeyPatch, name: str, way: str
 ) -> None:
+    max_locked, interval, is_earlier = WAYS[way]
     monkeypatch.setattr(rebuild, "_MAX_LOCKED", max_locked)
-    random = Random(f"{name}{max_locked}")
+    monkeypatch.setattr(kept_states, "INTERVAL", interval)
+    random = Random(f"{name}{way}")
     lines = SAMPLES[name]
-    session = await new_session(store, lines)
+    count = len(lines) - 5
+    session = await new_session(store, lines[:count])
+    if is_earlier:
+        await tables.execute(NO_STATES)
     deleted = set[int]()
     for _ in range(3):
         if random.random() < 0.3:
@@ -76,9 +97,11 @@ async def test_equals_a_session_without_the_messages(
             assert popped is not None
             deleted.add(popped.sequence)
         else:
-            sequence = random.randint(1, len(lines))
+            sequence = random.randint(1, count)
             await store.messages.delete(session, sequence)
             deleted.add(sequence)
+    for line in lines[count:]:
+        await store.messages.append(session, [line])
     rest = [line for sequence, line in enumerate(lines, 1) if sequence not in deleted]
     other = await new_session(store, rest)
 
