@@ -6,6 +6,7 @@ events are among the last.
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing, nullcontext, suppress
@@ -26,6 +27,8 @@ from ash_shared.model.event_types import CATALOGUE, CHUNKS, PROMPTS
 from ash_shared.projections._retractions import StandingLog
 from ash_shared.projections.item_counts import DELETED, ItemCounts, ItemFold, ItemState, superseded_ids
 from ash_shared.projections.summary_fold import MAX_KEPT, SummaryFold, SummaryState
+
+_log = logging.getLogger(__name__)
 
 _LAG = 500
 """Events at the end of the log that a later event may supersede."""
@@ -114,6 +117,10 @@ class _Row(NamedTuple):
         return event
 
 
+_FAULTS = (KeyError, TypeError, AttributeError)
+"""What an event without the fields of its type raises."""
+
+
 class _Folds:
     """Adds events to totals."""
 
@@ -125,10 +132,17 @@ class _Folds:
         self.items.add(event)
         self.add_to_summary(event, stands=stands)
 
+    def add_stored(self, event: Event) -> None:
+        self.items.add(event)
+        self.add_stored_to_summary(event, stands=True)
+
+    def add_stored_to_summary(self, event: Event, *, stands: bool) -> None:
+        with suppress(*_FAULTS):  # earlier versions did not check posted events
+            self.add_to_summary(event, stands=stands)
+
     def add_to_summary(self, event: Event, *, stands: bool) -> None:
         if event["type"] not in CHUNKS:
-            with suppress(KeyError, TypeError, AttributeError):  # earlier versions did not check all events
-                self.summary.add(event, stands=stands and event["type"] != "retraction")
+            self.summary.add(event, stands=stands and event["type"] != "retraction")
 
     def kept(
         self, sequence: int, known: int, *, is_late: bool = False, names: Iterable[str] = ()
@@ -153,6 +167,10 @@ class TotalsOfLog:
         is_known = start != "" and not totals.is_late and not totals.summary.copied
         self._folds: _Folds | None = _Folds(totals) if is_known else None
 
+    @property
+    def is_known(self) -> bool:
+        return self._folds is not None
+
     def copy(self) -> "TotalsOfLog":
         return TotalsOfLog(self.kept(0).totals)
 
@@ -163,7 +181,7 @@ class TotalsOfLog:
             if _retracts(event):
                 self._folds = None
             else:
-                self._folds.add(event)
+                self._folds.add_stored(event)
 
     def kept(self, last: int) -> KeptTotals:
         """Return the totals up to the last event."""
@@ -267,9 +285,13 @@ async def catch_up(conn: AsyncConnection, session_id: UUID, kept: KeptTotals, la
 def _add_new(kept: KeptTotals, new: Iterable[tuple[Event, int | None]], end: int) -> KeptTotals:
     totals = _totals(kept)
     folds = _Folds(totals)
-    for event, place in new:
-        has_place = totals.summary.copied and place is not None
-        folds.add({**event, "messageSequence": place} if has_place else event)
+    try:
+        for event, place in new:
+            has_place = totals.summary.copied and place is not None
+            folds.add({**event, "messageSequence": place} if has_place else event)
+    except _FAULTS:
+        _log.exception("an event cannot be added to the totals of its session")
+        return NO_TOTALS
     return folds.kept(end, end)
 
 
@@ -430,7 +452,7 @@ def _add(folds: _Folds, page: Iterable[_Row], retracted: _Retracted, names: dequ
         event = row.event()
         if row.sequence >= retracted.superseded.get(event["id"], 0):
             folds.items.add(event)
-        folds.add_to_summary(event, stands=row.sequence not in retracted.dead)
+        folds.add_stored_to_summary(event, stands=row.sequence not in retracted.dead)
         names.extend(str(event[name]) for name in ("recordId", "responseId") if event.get(name))
 
 

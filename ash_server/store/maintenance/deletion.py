@@ -71,6 +71,9 @@ SQL = statements(__file__, event_json=event_json())
 _MAX_POPPED = 20
 """Messages at the end that may be deleted by others while the last one is deleted."""
 
+_MAX_SAME = 5
+"""States that are the same without the message, and are passed because totals still differ."""
+
 _BATCH_SIZE = 200
 """Messages with facts that are collected at once."""
 
@@ -204,15 +207,17 @@ class _Deletion:
 
     async def _derive_to_same_state(self, sequence: int) -> None:
         """Derive the log up to a kept state that is the same without the message, or else up to the last one."""
-        conn, session_id, comparison = self._conn, self._session_id, self._comparison
+        conn, session_id, comparison, same = self._conn, self._session_id, self._comparison, 0
         while state := await kept_states.find_next(conn, session_id, sequence):
             async with conn.transaction():  # of the cursors
                 await comparison.derive_until(state.message_sequence, state.event_sequence)
             if comparison.differ:
                 return
             if comparison.is_same_as(state):
-                self._end = state
-                return
+                same += 1
+                if comparison.has_same_totals or not comparison.totals.is_known or same > _MAX_SAME:
+                    self._end = state
+                    return
             comparison.keep(state.message_sequence, state.event_sequence)
             sequence = state.message_sequence + 1
 

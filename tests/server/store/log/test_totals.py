@@ -178,3 +178,22 @@ async def test_events_that_earlier_versions_did_not_check(store: Store, connecti
 
     counts, summary = await read(store, session)
     assert (counts.system, summary["sessionId"]) == (0, str(session))
+
+
+async def test_a_fault_of_totals_is_reported_and_the_next_reader_derives_them(
+    store: Store,
+    connection: AsyncConnection,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    session = await new_session(store, SAMPLES["bird-counter"][:5])
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "ash_shared.projections.summary_fold.SummaryFold.add",
+            lambda self, event, **options: event["missing"],
+        )
+        await store.messages.append(session, [SAMPLES["bird-counter"][5]])
+
+    assert "cannot be added to the totals" in caplog.text
+    assert await state_of(connection, session) == totals.NO_TOTALS
+    assert await read(store, session) == await read_all(store, connection, session)
