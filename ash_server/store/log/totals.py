@@ -163,8 +163,9 @@ class TotalsOfLog:
 
     def __init__(self, start: str | None = None) -> None:
         """`start` are the totals of the events before, as JSON; empty if they are unknown."""
-        totals = Totals() if start is None else _totals(_known(KeptTotals(start)))
-        is_known = start != "" and not totals.is_late and not totals.summary.copied
+        known = NO_TOTALS if start is None else _known(KeptTotals(start))
+        totals = _totals(known)
+        is_known = start is None or bool(known.totals and not totals.is_late and not totals.summary.copied)
         self._folds: _Folds | None = _Folds(totals) if is_known else None
 
     @property

@@ -251,7 +251,7 @@ class _Deletion:
             return _Again(has_dependents=True)
         if self._comparison.start is None:
             return None
-        if counters.normalizer_version != NORMALIZER_VERSION:
+        if counters.normalizer_version != NORMALIZER_VERSION or counters.chain.known_facts() is None:
             return _Again(before=0)
         before = await self._comparison.first_stated()
         return None if before is None else _Again(before=before)
