@@ -1,4 +1,4 @@
-"""Deletions in long sessions read the messages after a kept state, not all of them."""
+"""Deletions in long sessions read only the messages after a kept state."""
 
 import json
 import os
