@@ -37,7 +37,6 @@ from ash_server.transfer.importing.transcript_files import (
     Home,
     declared_at,
     external_id,
-    is_compressed,
 )
 from ash_server.transfer.titles import name_of
 from ash_shared.model.message import Message, StoredKind
@@ -225,11 +224,11 @@ class _FilePush:
         return known.end if _digest(self._file, known.end.offset) == known.digest else None
 
     def _remember(self, claim: Claim, file_import: FileImport, new: int) -> Pushed | None:
-        end = file_import.end
-        if end is None or self._file.transcript.in_many_files or is_compressed(self._file.path):
+        end, state = file_import.end, self._file.state
+        if end is None or state is None:
             return None
-        digest, state = _digest(self._file, end.offset), self._file.state
-        if digest is None or state is None or not state.is_current():
+        digest = _digest(self._file, end.offset)
+        if digest is None or not state.is_current():
             return None  # the digest may be of a text that replaced the one that was compared
         return Pushed(claim.session_id, claim.message_count + new, end, digest, file_import.is_rewritten)
 

@@ -267,6 +267,20 @@ def test_pushes_the_sessions_of_a_database(laptop: Path, server: str, ash: AshCl
     assert b"".join(ash.export(sessions[f"opencode.db/{CHILD}"].id)) == b"".join(rows)
 
 
+def test_pushes_the_chats_of_a_history(laptop: Path, server: str, ash: AshClient) -> None:
+    history = laptop / "shop" / ".aider.chat.history.md"
+    history.parent.mkdir(parents=True)
+    chats = [f"\n# aider chat started at 2026-03-02 0{hour}:00:00\n\n#### How many?  \n" for hour in (8, 9)]
+    history.write_text("".join(chats))
+    first = push(laptop, server, "--json", history)
+    history.write_text("".join([*chats, "\nFour.\n\n"]))
+    second = push(laptop, server, "--json", history)
+
+    assert [(each.code, each.err) for each in (first, second)] == [(0, [])] * 2
+    assert [(counts(each)["new"], counts(each)["existing"]) for each in (first, second)] == [(4, 0), (1, 4)]
+    assert stored_messages(ash) == [2, 3]
+
+
 def test_watch_follows_a_database(laptop: Path, server: str, ash: AshClient) -> None:
     database = write_database(laptop / ".local/share/opencode/opencode.db")
     with watching(laptop, server) as process:
