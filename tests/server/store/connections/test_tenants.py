@@ -20,6 +20,7 @@ from ash_server.store.access.keys import NewKey
 from ash_server.store.connections.pool import Pool, connect, direct_url, open_pool
 from ash_server.store.connections.tenants import APP_ROLE, DEFAULT, Tenant, get_or_create_tenant, role_of
 from ash_server.store.lists.session_lists import _statement
+from ash_server.store.log.kept_states import INTERVAL
 from ash_server.store.schema.tables import metadata
 from ash_server.store.search.newest import NEWEST
 from ash_server.store.search.query import CONDITIONS, SQL, SearchScope
@@ -76,6 +77,7 @@ async def pool(database_url: str) -> AsyncIterator[Pool]:
 async def fill(store: Store) -> UUID:
     """Store rows in every table of the tenant and return the id of the session."""
     imported = await import_file(store, SAMPLE, "bird-counter")
+    await store.messages.append(imported.session_id, ['{"type": "holo"}'] * INTERVAL)
     chunk = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
     delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "a" * 70_000}}
     stream = [{"type": "message_start", "message": {"id": "m", "role": "assistant"}}, chunk, delta, delta]
