@@ -12,6 +12,7 @@ from ash_shared.model.blocks import Block, raw_block, text_block
 from ash_shared.model.message import RecordHeader
 from ash_shared.providers.aider import sections
 from ash_shared.records.contract import (
+    Marks,
     ParsedRecord,
     Part,
     Provider,
@@ -180,6 +181,7 @@ def parse_block(block: Any) -> Block:
 PROVIDER = Provider(
     source="aider",
     recognize=lambda record: None,
+    marks=Marks(),
     wire_type=wire_type,
     parse_block=parse_block,
     header=header,
