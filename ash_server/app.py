@@ -37,6 +37,7 @@ from ash_server.api.pages.shared_pages import SHARE_RATE, SharedPageController
 from ash_server.api.pages.viewer_pages import AssetController, PageController, handle_unknown_path
 from ash_server.api.parse import ParseController
 from ash_server.api.policies.budgets import BudgetController
+from ash_server.api.policies.cold import ColdController
 from ash_server.api.policies.retention import RetentionController
 from ash_server.api.projects import ProjectController
 from ash_server.api.search import SearchController
@@ -73,6 +74,7 @@ from ash_server.live.search_indexer import SearchIndexer
 from ash_server.live.session_feed import SessionFeeds
 from ash_server.live.transcript_check import TranscriptCheck
 from ash_server.prices import PriceFiles
+from ash_server.retention.cold_runner import ColdRunner
 from ash_server.retention.runner import RetentionRunner
 from ash_server.settings import READ_TIMEOUT, Settings
 from ash_server.store import Store
@@ -112,6 +114,7 @@ _CONTROLLERS = (
     AuditController,
     OwnKeyController,
     BudgetController,
+    ColdController,
     RetentionController,
     UsageStatusController,
     SignInCodeController,
@@ -208,6 +211,7 @@ def _open_store(
             SearchIndexer(store),
             BudgetChecker(store, settings),
             RetentionRunner(store),
+            ColdRunner(store),
             SessionFeeds() as session_feeds,
             GaugeSetter(store, session_feeds),
             TranscriptCheck(store) if checks_home else nullcontext() as transcript_check,

@@ -229,6 +229,15 @@ class DatabaseUnavailable(AshError):
     status, code, title = 503, "database_unavailable", "The database is unavailable."
 
 
+class ArchiveDamaged(AshError):
+    status, code, title = 503, "archive_damaged", "The archive of the session is missing or damaged."
+    advice = "Restore the database from a backup; `ash cold verify` lists the damaged archives."
+
+
+class SessionCold(AshError):
+    status, code, title = 503, "session_cold", "A replica cannot restore the texts of the session."
+
+
 class WriteUnconfirmed(DatabaseUnavailable):
     """The connection was lost after the statements were sent: PostgreSQL may have committed them."""
 

@@ -174,6 +174,7 @@ def empty_database(url: str) -> None:
             "budgets",
             "retention_policies",
             "scheduled_deletions",
+            "cold_policies",
             "shares",
             "audit",
             "sign_ins",

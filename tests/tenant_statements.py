@@ -28,6 +28,7 @@ OWNED_BY_SERVER = {
     "budget_notices",
     "retention_policies",
     "scheduled_deletions",
+    "cold_policies",
 }
 """Tables without a tenant: the role of statements on sessions has no rights, except to read the version."""
 

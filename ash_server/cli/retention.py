@@ -17,7 +17,7 @@ from ash_shared.model.session import Session
 _OFF = "sessions are kept; delete old ones with `ash retention set 2y`"
 
 
-def _read_age(_: click.Context, __: click.Parameter, value: str) -> str:
+def read_age(_: click.Context, __: click.Parameter, value: str) -> str:
     try:
         parse_age(value)
     except InvalidRetention as error:
@@ -35,7 +35,7 @@ def command() -> None:
 
 
 @command.command("set")
-@click.argument("age", metavar="AGE", callback=_read_age)
+@click.argument("age", metavar="AGE", callback=read_age)
 @click.option(
     "--keep",
     type=click.Choice(RETENTION_KEEPS),

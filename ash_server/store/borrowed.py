@@ -25,6 +25,7 @@ from psycopg import AsyncConnection, DatabaseError, InternalError, OperationalEr
 
 from ash_server.errors import DatabaseUnavailable, DiskFull, SchemaMismatch, WriteUnconfirmed
 from ash_server.store.connections.pool import Connect, Pool
+from ash_server.store.connections.restoring import find_cold_session, restore_session
 from ash_server.store.connections.tenants import DEFAULT, Tenant
 
 P = ParamSpec("P")
@@ -266,8 +267,12 @@ def _borrow(
     function: Callable[Concatenate[AsyncConnection, P], Awaitable[T]],
 ) -> Callable[Concatenate[Resource, P], Coroutine[Any, Any, T]]:
     async def method(self: Resource, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        async with lend(self._connections) as conn:
-            return await function(conn, *args, **kwargs)
+        while True:
+            try:
+                async with lend(self._connections) as conn:
+                    return await function(conn, *args, **kwargs)
+            except DatabaseError as error:
+                await _restore(self._connections, error)
 
     return _describe(method, function)
 
@@ -277,12 +282,26 @@ def _borrow_and_wake(
     function: Callable[Concatenate[AsyncConnection, UUID, P], Awaitable[T]],
 ) -> Callable[Concatenate[Resource, UUID, P], Coroutine[Any, Any, T]]:
     async def method(self: Resource, session_id: UUID, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        async with lend(self._connections, session_id) as conn:
-            result = await function(conn, session_id, *args, **kwargs)
-        self._wake(session_id)
-        return result
+        while True:
+            try:
+                async with lend(self._connections, session_id) as conn:
+                    result = await function(conn, session_id, *args, **kwargs)
+            except DatabaseError as error:
+                await _restore(self._connections, error)
+            else:
+                self._wake(session_id)
+                return result
 
     return _describe(method, function)
+
+
+async def _restore(connections: Connections, error: DatabaseError) -> None:
+    """Restore the cold session that a transaction has read, so that it can be repeated. Raises other errors again."""
+    session_id = find_cold_session(error)
+    if session_id is None:
+        raise error
+    async with connections.changes() as conn:
+        await restore_session(conn, session_id)
 
 
 def _describe(method: Method, function: Callable[..., Any]) -> Method:

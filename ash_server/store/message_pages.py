@@ -48,7 +48,9 @@ MAX_PARSE_BYTES = 4 * 1024 * 1024
 
 SQL = statements(__file__, parser_version=PARSER_VERSION)
 
-STORED_TEXTS = stored_query("messages", "id", "CASE WHEN kind = 'deleted' THEN NULL ELSE content END")
+STORED_TEXTS = stored_query(
+    "messages", "id", "CASE WHEN kind = 'deleted' THEN NULL ELSE coalesce(content, cold_text(session_id)) END"
+)
 """By id, the sequences and texts of messages that are stored; NULL for a deleted one."""
 
 _NEXT_MESSAGES = bounded_query(SQL.columns, SQL.page)

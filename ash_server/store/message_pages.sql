@@ -2,11 +2,19 @@
 -- The columns of `StoredMessage`.
 id, role, kind, source, content, sequence, created_at
 
+-- fragment: text
+-- The text of a message. Raises an error if it is in an archive.
+coalesce(content, cold_text(session_id))
+
+-- fragment: stored_columns
+-- The same columns of a row.
+id, role, kind, source, {text} AS content, sequence, created_at
+
 -- fragment: page
 -- The messages between two sequences that match the filters.
-SELECT {columns}, parser_version, blocks_start, blocks_size FROM messages WHERE session_id = %(session_id)b
+SELECT {stored_columns}, parser_version, blocks_start, blocks_size FROM messages WHERE session_id = %(session_id)b
   AND sequence > %(after)b AND sequence < %(before)b
-  AND (kind = ANY(%(kinds)b) OR (kind = 'chunk' AND content ~ %(chunks)b::text))
+  AND (kind = ANY(%(kinds)b) OR (kind = 'chunk' AND {text} ~ %(chunks)b::text))
   AND (%(role)b::text IS NULL OR role = %(role)b)
   AND (%(type)b::text IS NULL OR %(type)b = ANY(block_types))
 
@@ -27,11 +35,11 @@ CASE WHEN {is_copied} THEN entry.blocks_size ELSE octet_length(entry.content) EN
 
 -- name: get_message
 -- One message, or the place of a deleted one.
-SELECT {columns} FROM messages WHERE session_id = %b AND sequence = %b
+SELECT {stored_columns} FROM messages WHERE session_id = %b AND sequence = %b
 
 -- name: get_last_message
 -- The last message or record.
-SELECT {columns} FROM messages WHERE session_id = %b AND kind IN ('message', 'record') ORDER BY sequence DESC LIMIT 1
+SELECT {stored_columns} FROM messages WHERE session_id = %b AND kind IN ('message', 'record') ORDER BY sequence DESC LIMIT 1
 
 -- name: get_end
 -- The last sequence, and the current time: messages stored later have later times.
@@ -40,6 +48,6 @@ SELECT message_sequence, clock_timestamp() FROM session_counters WHERE session_i
 -- name: compare_contents
 -- By message id, whether the stored text has a digest; NULL for a deleted message.
 SELECT messages.id, CASE WHEN kind = 'deleted' THEN NULL
-    ELSE sha256(convert_to(content, 'UTF8')) = sent.digest END
+    ELSE sha256(convert_to({text}, 'UTF8')) = sent.digest END
 FROM messages JOIN unnest(%(ids)b::text[], %(digests)b::bytea[]) AS sent (id, digest) ON messages.id = sent.id
 WHERE session_id = %(session_id)b

@@ -440,6 +440,7 @@ class SessionStore(Resource):
     get_end = read(get_end)
     list_tags = read(list_tags)
     _update_labels = change_session(update_labels)
+    _read_activities = read(read_activities)
     set_file_time = change(set_file_time)
     set_agent = change(set_agent)
     set_tool_title = change(set_tool_title)
@@ -474,8 +475,7 @@ class SessionStore(Resource):
         ids = [session.id for session in changed[:_MAX_ACTIVITIES]]
         activities: Mapping[UUID, SessionActivity] = {}
         if ids:
-            async with self._connections.connection() as conn:
-                activities = await read_activities(conn, ids)
+            activities = await self._read_activities(ids)
         return [
             session.model_copy(update={"activity": activities[session.id]})
             if session.id in activities

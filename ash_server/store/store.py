@@ -36,6 +36,7 @@ from ash_server.store.access.keys import KeyStore
 from ash_server.store.access.shares import ShareStore
 from ash_server.store.borrowed import Connections
 from ash_server.store.bulk.new_sessions import BulkStore
+from ash_server.store.cold.policies import ColdStore
 from ash_server.store.connections import tenants
 from ash_server.store.connections.cluster import count_workers
 from ash_server.store.connections.pool import (
@@ -85,6 +86,7 @@ class Store:
     keys: KeyStore
     budgets: BudgetStore
     retention: RetentionStore
+    cold: ColdStore
     shares: ShareStore
 
     def __init__(self, connections: Connections, hub: Hub) -> None:
@@ -104,6 +106,7 @@ class Store:
         self.keys = KeyStore(connections, wake)
         self.budgets = BudgetStore(connections, wake)
         self.retention = RetentionStore(connections, wake)
+        self.cold = ColdStore(connections, wake)
         self.shares = ShareStore(connections, wake)
         self._by_tenant = {self.tenant: self}
 

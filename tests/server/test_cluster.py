@@ -23,6 +23,13 @@ from psycopg._cursor_base import BaseCursor
 from ash_server import NewMessage, Store
 from ash_server.app import create_app
 from ash_server.errors import AshError, DatabaseUnavailable
+from ash_server.retention.cold_policy import (
+    NewColdPolicy,
+    end_cold_policy,
+    get_cold_policy,
+    run_cold_policy,
+    set_cold_policy,
+)
 from ash_server.retention.policy import GRACE, NewRetention, run_retention, set_retention
 from ash_server.settings import Settings
 from ash_server.store.connections.replication import Known
@@ -126,6 +133,7 @@ async def test_all_statements_run_as_the_role_of_a_tenant(
     await use_usage(tenant_store)
     await use_facts(tenant_store)
     await use_activity(tenant_store)
+    await use_cold(tenant_store)
     await use_retention(tenant_store)
     await store.read_statistics()
     with closing(psycopg.connect(database_url, autocommit=True)) as conn:
@@ -153,6 +161,23 @@ async def use_retention(store: Store) -> None:
     assert 2 <= run.deleted == scheduled < total  # some have a star
     assert await store.sessions.existing_ids([parent.id, child.id]) == set()
     assert await store.sessions.count_all() == total - run.deleted
+
+
+async def use_cold(store: Store) -> None:
+    session = await store.sessions.create(source="claude")
+    await store.messages.append(session.id, [line("cold")])
+    texts = [each.content for each in await store.messages.list_messages(session.id)]
+    await set_cold_policy(store, NewColdPolicy("180d"))
+    later = datetime.now(UTC) + timedelta(days=800)
+    assert (await run_cold_policy(store, now=later)).archived > 0
+    for cold in await store.cold.list_cold():
+        await store.cold.verify(cold)
+    assert (await get_cold_policy(store)).sessions > 0
+    assert [each.content for each in await store.messages.list_messages(session.id)] == texts
+    for cold in await store.cold.list_cold():
+        assert await store.cold.restore(cold)
+    await end_cold_policy(store)
+    assert await store.cold.list_tenants() == []
 
 
 async def use_sessions(store: Store) -> None:

@@ -20,6 +20,13 @@ from ash_server.budgets.budgets import NewBudget, list_budgets, set_budget
 from ash_server.cli.common.output.terminal import counted, warn
 from ash_server.cli.common.server_store import StandardPage
 from ash_server.keys.shares import ShareOptions, list_shares, share_session
+from ash_server.retention.cold_policy import (
+    NewColdPolicy,
+    end_cold_policy,
+    get_cold_policy,
+    run_cold_policy,
+    set_cold_policy,
+)
 from ash_server.retention.policy import (
     NewRetention,
     end_retention,
@@ -38,6 +45,7 @@ from ash_server.transfer.findings import list_findings
 from ash_shared.model.message import Message
 from ash_shared.model.pages import MessagePage, SearchPage
 from ash_shared.model.reports.changes import SessionChanges
+from ash_shared.model.reports.cold import ColdPolicy, ColdRun
 from ash_shared.model.reports.comparison import SessionComparison
 from ash_shared.model.reports.facts import SessionFacts
 from ash_shared.model.reports.projects import ProjectPage
@@ -168,6 +176,18 @@ class LocalStore:
 
     async def run_retention(self, *, is_dry_run: bool) -> RetentionRun:
         return await run_retention(self.store, is_dry_run=is_dry_run)
+
+    async def get_cold_policy(self) -> ColdPolicy:
+        return await get_cold_policy(self.store)
+
+    async def set_cold_policy(self, new: NewColdPolicy) -> ColdPolicy:
+        return await set_cold_policy(self.store, new)
+
+    async def end_cold_policy(self) -> None:
+        await end_cold_policy(self.store)
+
+    async def run_cold_policy(self, *, is_dry_run: bool) -> ColdRun:
+        return await run_cold_policy(self.store, is_dry_run=is_dry_run)
 
     async def update_session(self, session: UUID, **changes: Unpack[SessionUpdate]) -> Session:
         fields: Any = changes

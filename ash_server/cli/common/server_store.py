@@ -13,10 +13,12 @@ from ash_client.requests import EventQuery, Request, SessionId
 from ash_server.budgets.budgets import NewBudget
 from ash_server.errors import MessageDeleted, SessionNotFound
 from ash_server.keys.shares import ShareOptions
+from ash_server.retention.cold_policy import NewColdPolicy, NewColdRun
 from ash_server.retention.policy import NewRetention, NewRetentionRun
 from ash_server.store.drift import DriftReport
 from ash_shared.model.keys import OwnKey
 from ash_shared.model.message import Message
+from ash_shared.model.reports.cold import ColdPolicy, ColdRun
 from ash_shared.model.reports.retention import RetentionPolicy, RetentionRun
 from ash_shared.model.session import Session
 from ash_shared.model.shares import NewShare, ShareList
@@ -117,6 +119,20 @@ class ServerStore(AsyncAshClient):
         return await self.send(
             Request("POST", "/api/retention/runs", RetentionRun.model_validate_json, body=body)
         )
+
+    async def get_cold_policy(self) -> ColdPolicy:
+        return await self.send(Request("GET", "/api/cold", ColdPolicy.model_validate_json))
+
+    async def set_cold_policy(self, new: NewColdPolicy) -> ColdPolicy:
+        body = msgspec.json.encode(new)
+        return await self.send(Request("PUT", "/api/cold", ColdPolicy.model_validate_json, body=body))
+
+    async def end_cold_policy(self) -> None:
+        await self.send(Request("DELETE", "/api/cold", _nothing))
+
+    async def run_cold_policy(self, *, is_dry_run: bool) -> ColdRun:
+        body = msgspec.json.encode(NewColdRun(dry_run=is_dry_run))
+        return await self.send(Request("POST", "/api/cold/runs", ColdRun.model_validate_json, body=body))
 
     async def share_session(self, session: SessionId, options: ShareOptions) -> NewShare:
         fields = {

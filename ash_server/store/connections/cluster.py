@@ -28,6 +28,8 @@ DISTRIBUTED = {
     "usage_rollups": "session_id",
     "session_labels": "session_id",
     "tool_calls": "session_id",
+    "cold_sessions": "session_id",
+    "cold_archives": "session_id",
 }
 """The distributed tables and the columns with the session, `sessions` first: the others are placed like it."""
 
@@ -43,6 +45,7 @@ ON_COORDINATOR = (
     "budget_notices",
     "retention_policies",
     "scheduled_deletions",
+    "cold_policies",
 )
 """Few rows, and no statement reads them together with the rows of sessions."""
 

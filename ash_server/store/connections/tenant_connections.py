@@ -11,6 +11,7 @@ from psycopg.errors import InsufficientPrivilege, InvalidParameterValue
 from ash_server.errors import DatabaseUnavailable, SchemaMismatch
 from ash_server.store.connections import driver
 from ash_server.store.connections.driver import Connection
+from ash_server.store.connections.restoring import find_cold_session, restore_session
 from ash_server.store.connections.tenants import (
     APP_ROLE,
     Tenant,
@@ -36,6 +37,10 @@ class TenantConnection(Connection):
 
     tenant: Tenant | None = None
     _is_direct = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.cursor_factory = _RestoringCursor
 
     async def configure(self, settings: Mapping[str, str]) -> None:
         """Apply settings of PostgreSQL to all statements."""
@@ -125,12 +130,32 @@ class SharedConnection(TenantConnection):
         await AsyncCursor(self).execute(set_config(self._settings, self.tenant, is_local=True))
 
 
-class _SharedCursor(AsyncCursor[Any]):
-    """Runs a statement outside a transaction in a pipeline with the settings."""
+class _RestoringCursor(AsyncCursor[Any]):
+    """Restores a cold session if a statement outside a transaction reads it, and repeats the statement."""
 
     async def execute(self, *args: Any, **kwargs: Any) -> Self:
+        connection: Any = self.connection
+        if connection.tenant is None or not connection.is_idle:
+            return await self._execute(*args, **kwargs)
+        while True:
+            try:
+                return await self._execute(*args, **kwargs)
+            except psycopg.DatabaseError as error:
+                session_id = find_cold_session(error)
+                if session_id is None:
+                    raise
+            await restore_session(connection, session_id)
+
+    async def _execute(self, *args: Any, **kwargs: Any) -> Self:
+        return await super().execute(*args, **kwargs)
+
+
+class _SharedCursor(_RestoringCursor):
+    """Runs a statement outside a transaction in a pipeline with the settings."""
+
+    async def _execute(self, *args: Any, **kwargs: Any) -> Self:
         async with self._transaction():
-            return await super().execute(*args, **kwargs)
+            return await super()._execute(*args, **kwargs)
 
     async def executemany(self, *args: Any, **kwargs: Any) -> None:
         async with self._transaction():

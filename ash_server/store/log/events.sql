@@ -51,7 +51,8 @@ ORDER BY sequence LIMIT 1
 -- The sequence of a derived event with an id. Such ids are not indexed: clients need them only after they lost their
 -- sequences.
 SELECT NULL, sequence FROM events
-WHERE session_id = %(session_id)b AND (event_id::text = %(id)b OR left(stored_json, %(length)b) = %(start)b)
+WHERE session_id = %(session_id)b AND (
+    event_id::text = %(id)b OR left(coalesce(stored_json, cold_text(session_id)), %(length)b) = %(start)b)
 ORDER BY sequence DESC LIMIT 1
 
 -- name: names_of_session

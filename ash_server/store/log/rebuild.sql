@@ -1,7 +1,7 @@
 -- fragment: messages
 -- The columns of `StoredLine` for all messages.
-SELECT sequence, content, messages.source, role, has_explicit_role, has_explicit_source,
-    least(messages.created_at, file_modified_at) AS written_at
+SELECT sequence, coalesce(content, cold_text(session_id)) AS content, messages.source, role, has_explicit_role,
+    has_explicit_source, least(messages.created_at, file_modified_at) AS written_at
 FROM messages JOIN sessions ON sessions.id = session_id
 WHERE session_id = %b AND kind <> 'deleted'
 
@@ -16,7 +16,7 @@ WHERE session_id = %b AND kind <> 'deleted'
 -- name: list_underived_events
 -- The columns of `UnderivedEvent` for events of the old log.
 SELECT sequence, type, message_sequence, origin, explicit_id,
-    CASE WHEN origin = 'posted' THEN stored_json ELSE '' END AS content
+    CASE WHEN origin = 'posted' THEN coalesce(stored_json, cold_text(session_id)) ELSE '' END AS content
 FROM events WHERE session_id = %b AND sequence > %b AND sequence <= %b AND origin <> 'line'
 ORDER BY sequence
 
@@ -50,7 +50,8 @@ SET event_sequence = %b, last_dropped_sequence = %b, normalizer_state = %b, norm
 WHERE session_id = %b
 
 -- name: list_outdated_sessions
--- The sessions with events of another version, or without events.
+-- The sessions with events of another version, or without events, except cold sessions.
 SELECT session_id FROM session_counters
-WHERE message_sequence > 0 AND normalizer_version IS DISTINCT FROM %b
+WHERE message_sequence > 0 AND normalizer_version IS DISTINCT FROM %b AND NOT EXISTS (
+      SELECT FROM cold_sessions WHERE cold_sessions.session_id = session_counters.session_id AND restored_at IS NULL)
 ORDER BY session_id

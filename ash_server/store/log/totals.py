@@ -60,7 +60,9 @@ SQL = statements(
     stored_columns=stored_json.SQL.stored_columns,
 )
 
-_LIST_EVENTS = bounded_query(SQL.columns, SQL.page, size="octet_length(entry.stored_json)")
+_LIST_EVENTS = bounded_query(
+    SQL.columns, SQL.page, size="octet_length(coalesce(entry.stored_json, cold_text(entry.session_id)))"
+)
 
 
 class Totals(msgspec.Struct, array_like=True):

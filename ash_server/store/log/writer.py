@@ -46,7 +46,7 @@ SQL = statements(
 )
 
 # Events with an id of their own are stored whole.
-FIND_STORED_EVENTS = stored_query("events", "explicit_id", "stored_json")
+FIND_STORED_EVENTS = stored_query("events", "explicit_id", "coalesce(stored_json, cold_text(session_id))")
 
 
 class PreparedEvent(NamedTuple):

@@ -46,12 +46,14 @@ FROM pg_replication_slots WHERE NOT active AND restart_lsn IS NOT NULL ORDER BY 
 -- name: count_outdated_messages
 -- The number of sessions read by another parser: the first message shows it, since `ash reindex` goes in order.
 SELECT count(*) FROM session_counters JOIN messages USING (session_id)
-WHERE sequence = 1 AND kind <> 'deleted' AND parser_version <> %s
+WHERE sequence = 1 AND kind <> 'deleted' AND parser_version <> %s AND NOT EXISTS (
+      SELECT FROM cold_sessions WHERE cold_sessions.session_id = messages.session_id AND restored_at IS NULL)
 
 -- name: count_outdated_events
 -- The number of sessions with events of another normaliser.
 SELECT count(*) FROM session_counters
-WHERE message_sequence > 0 AND normalizer_version IS DISTINCT FROM %s
+WHERE message_sequence > 0 AND normalizer_version IS DISTINCT FROM %s AND NOT EXISTS (
+      SELECT FROM cold_sessions WHERE cold_sessions.session_id = session_counters.session_id AND restored_at IS NULL)
 
 -- name: list_settings
 -- The values of some settings of PostgreSQL.

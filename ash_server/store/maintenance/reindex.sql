@@ -1,6 +1,9 @@
 -- name: list_outdated_sessions
--- The sessions with messages that another version of the parser read.
-SELECT DISTINCT session_id FROM messages WHERE kind <> 'deleted' AND parser_version <> %b ORDER BY session_id
+-- The sessions with messages that another version of the parser read, without cold sessions.
+SELECT DISTINCT session_id FROM messages
+WHERE kind <> 'deleted' AND parser_version <> %b AND NOT EXISTS (
+      SELECT FROM cold_sessions WHERE cold_sessions.session_id = messages.session_id AND restored_at IS NULL)
+ORDER BY session_id
 
 -- fragment: message_columns
 -- The columns of `Stored`.
@@ -9,7 +12,9 @@ has_explicit_role, has_explicit_source, blocks_start, blocks_size
 
 -- fragment: messages_after
 -- The messages of a session after a sequence.
-SELECT * FROM messages WHERE session_id = %(session_id)b AND sequence > %(after)b AND kind <> 'deleted'
+SELECT sequence, coalesce(content, cold_text(session_id)) AS content, source, role, kind, block_types, parser_version,
+    digest, has_explicit_role, has_explicit_source, blocks_start, blocks_size
+FROM messages WHERE session_id = %(session_id)b AND sequence > %(after)b AND kind <> 'deleted'
 
 -- name: update_messages
 -- The derived columns of some messages.

@@ -35,7 +35,7 @@ $$;
 
 -- Tables, written by `make schema` from tables.py.
 
-INSERT INTO alembic_version VALUES ('0039');
+INSERT INTO alembic_version VALUES ('0040');
 
 -- sessions
 
@@ -194,7 +194,7 @@ CREATE TABLE messages (
     role TEXT NOT NULL,
     kind TEXT NOT NULL,
     source TEXT NOT NULL,
-    content TEXT NOT NULL,
+    content TEXT,
     block_types TEXT[] NOT NULL,
     parser_version INTEGER NOT NULL,
     created_at TIMESTAMP WITH TIME ZONE NOT NULL,
@@ -210,7 +210,7 @@ CREATE TABLE messages (
     CONSTRAINT messages_role_check CHECK (role IN ('user', 'assistant', 'system', 'tool')),
     CONSTRAINT messages_kind_check CHECK (kind IN ('message', 'record', 'chunk', 'deleted'))
 );
-COMMENT ON COLUMN messages.content IS 'text exactly as received';
+COMMENT ON COLUMN messages.content IS 'text exactly as received; null: in cold_archives';
 COMMENT ON COLUMN messages.block_types IS 'types of the blocks, derived by the parser';
 COMMENT ON COLUMN messages.digest IS 'digest of the parsed message, to detect changes of the parser; null: not computed yet';
 COMMENT ON COLUMN messages.has_explicit_role IS 'true: the writer set the role; false: the parser derived it; null: unknown';
@@ -232,7 +232,7 @@ CREATE TABLE events (
     origin TEXT NOT NULL,
     explicit_id TEXT,
     chunk_group TEXT,
-    stored_json TEXT NOT NULL,
+    stored_json TEXT,
     text_ranges INTEGER[],
     event_id UUID,
     event_time BIGINT,
@@ -248,7 +248,7 @@ COMMENT ON COLUMN events.message_sequence IS 'message that the event was derived
 COMMENT ON COLUMN events.origin IS 'line: derived from a message; posted: sent by a writer; end: closes open turns, calls and texts';
 COMMENT ON COLUMN events.explicit_id IS 'id set by the writer; null: the id is derived from the position';
 COMMENT ON COLUMN events.chunk_group IS 'digest shared by the chunks of a text and the complete event that supersedes them';
-COMMENT ON COLUMN events.stored_json IS 'JSON of the event without sequences; without its first fields if event_id is set, and with empty values where text_ranges has the value';
+COMMENT ON COLUMN events.stored_json IS 'JSON of the event without sequences; without its first fields if event_id is set, and with empty values where text_ranges has the value; null: in cold_archives';
 COMMENT ON COLUMN events.text_ranges IS 'values in messages.content: offset in stored_json, offset in the content, size, in bytes';
 COMMENT ON COLUMN events.event_id IS 'id of the event, unless stored_json has it';
 COMMENT ON COLUMN events.event_time IS 'Unix time in milliseconds, unless stored_json has it';
@@ -454,6 +454,46 @@ ALTER TABLE session_labels ENABLE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON session_labels TO ash_app
     USING (tenant = (SELECT current_setting('ash.tenant')::integer));
 GRANT SELECT, INSERT, UPDATE, DELETE ON session_labels TO ash_app;
+
+-- cold_sessions
+
+CREATE TABLE cold_sessions (
+    session_id UUID NOT NULL,
+    archived_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+    restored_at TIMESTAMP WITH TIME ZONE,
+    tenant INTEGER DEFAULT coalesce(nullif(current_setting('ash.tenant', true), '')::integer, 1) NOT NULL,
+    CONSTRAINT cold_sessions_pkey PRIMARY KEY (session_id),
+    CONSTRAINT cold_sessions_session_id_fkey FOREIGN KEY(session_id) REFERENCES sessions (id) ON DELETE CASCADE
+);
+COMMENT ON COLUMN cold_sessions.restored_at IS 'null: the texts are in cold_archives';
+ALTER TABLE cold_sessions ENABLE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON cold_sessions TO ash_app
+    USING (tenant = (SELECT current_setting('ash.tenant')::integer));
+GRANT SELECT, INSERT, UPDATE, DELETE ON cold_sessions TO ash_app;
+
+-- cold_archives
+
+CREATE TABLE cold_archives (
+    session_id UUID NOT NULL,
+    part INTEGER NOT NULL,
+    data BYTEA NOT NULL,
+    digest BYTEA NOT NULL,
+    messages INTEGER NOT NULL,
+    events INTEGER NOT NULL,
+    size BIGINT NOT NULL,
+    tenant INTEGER DEFAULT coalesce(nullif(current_setting('ash.tenant', true), '')::integer, 1) NOT NULL,
+    CONSTRAINT cold_archives_pkey PRIMARY KEY (session_id, part),
+    CONSTRAINT cold_archives_session_id_fkey FOREIGN KEY(session_id) REFERENCES sessions (id) ON DELETE CASCADE
+);
+COMMENT ON COLUMN cold_archives.data IS 'texts with their sequences, MessagePack in LZMA';
+COMMENT ON COLUMN cold_archives.digest IS 'SHA-256 of the data';
+COMMENT ON COLUMN cold_archives.messages IS 'number of texts of messages';
+COMMENT ON COLUMN cold_archives.events IS 'number of texts of events';
+COMMENT ON COLUMN cold_archives.size IS 'bytes of the texts';
+ALTER TABLE cold_archives ENABLE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON cold_archives TO ash_app
+    USING (tenant = (SELECT current_setting('ash.tenant')::integer));
+GRANT SELECT, INSERT, UPDATE, DELETE ON cold_archives TO ash_app;
 
 -- drift
 
@@ -708,6 +748,21 @@ CREATE TABLE scheduled_deletions (
 );
 CREATE INDEX scheduled_deletions_due_idx ON scheduled_deletions (tenant, due_at);
 
+-- cold_policies
+
+CREATE TABLE cold_policies (
+    tenant INTEGER NOT NULL,
+    age TEXT NOT NULL,
+    set_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+    checked_at TIMESTAMP WITH TIME ZONE,
+    leased_until TIMESTAMP WITH TIME ZONE,
+    CONSTRAINT cold_policies_pkey PRIMARY KEY (tenant),
+    CONSTRAINT cold_policies_tenant_fkey FOREIGN KEY(tenant) REFERENCES tenants (number)
+);
+COMMENT ON COLUMN cold_policies.age IS 'such as 180d';
+COMMENT ON COLUMN cold_policies.checked_at IS 'last run; null: none yet';
+COMMENT ON COLUMN cold_policies.leased_until IS 'end of the time in which one process runs the policy';
+
 -- End of the tables.
 
 -- Compression: lz4 takes less than half the time of the default in both directions. Without it, events are not
@@ -748,12 +803,28 @@ COMMENT ON FUNCTION event_json IS
     'JSON of an event, in UTF-8, from the columns of its row and from the text of its message, both in UTF-8';
 GRANT EXECUTE ON FUNCTION event_json TO ash_app;
 
+-- Statements read texts that a session may have in an archive with `coalesce(content, cold_text(session_id))`.
+CREATE FUNCTION cold_text(session_id uuid)
+RETURNS text LANGUAGE plpgsql STABLE PARALLEL SAFE COST 1
+AS $$
+BEGIN
+    RAISE EXCEPTION USING
+        ERRCODE = 'ASC01',
+        MESSAGE = 'the texts of a session are in an archive',
+        DETAIL = session_id,
+        HINT = 'Restore them with `ash cold restore`.';
+END
+$$;
+COMMENT ON FUNCTION cold_text IS
+    'raises an error: the session has a text in cold_archives instead of its row';
+GRANT EXECUTE ON FUNCTION cold_text TO ash_app;
+
 -- The view of events, written by `make schema` from log/stored_json.sql.
 
 CREATE VIEW events_full WITH (security_invoker = true) AS
 SELECT session_id, sequence, type, message_sequence, origin, explicit_id AS given_id, chunk_group AS piece_of,
     convert_from(CASE WHEN event.text_ranges IS NULL THEN event_json(
-    event.session_id, event.type, event.event_id, event.event_time, convert_to(event.stored_json, 'UTF8'), NULL, NULL
+    event.session_id, event.type, event.event_id, event.event_time, convert_to(coalesce(event.stored_json, cold_text(event.session_id)), 'UTF8'), NULL, NULL
 ) ELSE coalesce(
     (
         SELECT event_json(
@@ -761,14 +832,15 @@ SELECT session_id, sequence, type, message_sequence, origin, explicit_id AS give
             bytes.text
         )
         FROM (
-            SELECT convert_to(event.stored_json, 'UTF8') AS stored_json, convert_to(content, 'UTF8') AS text
+            SELECT convert_to(coalesce(event.stored_json, cold_text(event.session_id)), 'UTF8') AS stored_json,
+                convert_to(coalesce(content, cold_text(messages.session_id)), 'UTF8') AS text
             FROM messages
             WHERE messages.session_id = event.session_id AND messages.sequence = event.message_sequence
             OFFSET 0
         ) AS bytes
     ),
     event_json(
-    event.session_id, event.type, event.event_id, event.event_time, convert_to(event.stored_json, 'UTF8'), NULL, NULL
+    event.session_id, event.type, event.event_id, event.event_time, convert_to(coalesce(event.stored_json, cold_text(event.session_id)), 'UTF8'), NULL, NULL
 )
 ) END, 'UTF8') AS content
 FROM events AS event;

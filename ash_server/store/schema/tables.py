@@ -281,7 +281,7 @@ messages = Table(
     Column("role", Text, nullable=False),
     Column("kind", Text, nullable=False),
     Column("source", Text, nullable=False),
-    Column("content", Text, nullable=False, comment="text exactly as received"),
+    Column("content", Text, comment="text exactly as received; null: in cold_archives"),
     Column("block_types", ARRAY(Text), nullable=False, comment="types of the blocks, derived by the parser"),
     Column("parser_version", Integer, nullable=False),
     Column("created_at", Moment, nullable=False),
@@ -342,9 +342,8 @@ events = Table(
     Column(
         "stored_json",
         Text,
-        nullable=False,
         comment="JSON of the event without sequences; without its first fields if event_id is set, and with "
-        "empty values where text_ranges has the value",
+        "empty values where text_ranges has the value; null: in cold_archives",
     ),
     Column(
         "text_ranges",
@@ -500,6 +499,31 @@ session_labels = Table(
     Column("tags", ARRAY(Text), nullable=False),
     Column("note", Text, nullable=False, comment="Markdown"),
     _tenant_column(),
+)
+
+# Old sessions with their texts in `cold_archives`, or that were restored from there.
+cold_sessions = Table(
+    "cold_sessions",
+    metadata,
+    Column("session_id", Uuid, ForeignKey("sessions.id", ondelete="CASCADE"), primary_key=True),
+    Column("archived_at", Moment, nullable=False, server_default=func.now()),
+    Column("restored_at", Moment, comment="null: the texts are in cold_archives"),
+    _tenant_column(),
+)
+
+# The texts of cold sessions, in parts of limited size.
+cold_archives = Table(
+    "cold_archives",
+    metadata,
+    Column("session_id", Uuid, ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
+    Column("part", Integer, nullable=False),
+    Column("data", LargeBinary, nullable=False, comment="texts with their sequences, MessagePack in LZMA"),
+    Column("digest", LargeBinary, nullable=False, comment="SHA-256 of the data"),
+    Column("messages", Integer, nullable=False, comment="number of texts of messages"),
+    Column("events", Integer, nullable=False, comment="number of texts of events"),
+    Column("size", BigInteger, nullable=False, comment="bytes of the texts"),
+    _tenant_column(),
+    PrimaryKeyConstraint("session_id", "part"),
 )
 
 # Unknown and malformed blocks: few rows, and none for most sessions.
@@ -731,4 +755,14 @@ scheduled_deletions = Table(
     Column("due_at", Moment, nullable=False),
     PrimaryKeyConstraint("tenant", "session_id"),
     Index("scheduled_deletions_due_idx", "tenant", "due_at"),
+)
+
+cold_policies = Table(
+    "cold_policies",
+    metadata,
+    Column("tenant", Integer, ForeignKey("tenants.number"), primary_key=True, autoincrement=False),
+    Column("age", Text, nullable=False, comment="such as 180d"),
+    Column("set_at", Moment, nullable=False, server_default=func.now()),
+    Column("checked_at", Moment, comment="last run; null: none yet"),
+    Column("leased_until", Moment, comment="end of the time in which one process runs the policy"),
 )

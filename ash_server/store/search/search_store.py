@@ -10,7 +10,8 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
-from ash_server.store.borrowed import Connections, Resource, read
+from ash_server.store.borrowed import Connections, Resource, change, read
+from ash_server.store.connections.restoring import restore_session
 from ash_server.store.search import index, query, within
 from ash_server.store.search.query import SearchFilter
 from ash_server.store.search.within import HitFilter, SessionHitPage
@@ -36,10 +37,12 @@ class SearchStore(Resource):
         """Up to this time of the database, all changes are indexed."""
         self._check_due = 0.0
 
-    find = read(query.find)
+    _find = read(query.find)
     index_pending = read(index.index_pending)
     count_pending = read(index.count_pending)
     reindex = read(index.reindex_words)
+    _find_in_session = read(within.find_in_session)
+    _restore = change(restore_session)
 
     async def search(self, q: str, **filters: Unpack[SearchFilter]) -> SearchPage:
         """Index pending events for at most a quarter of a second, then return a page of results, newest first.
@@ -51,14 +54,25 @@ class SearchStore(Resource):
         page = await self.find(q, **filters)
         return page.model_copy(update={"pending": pending}) if pending else page
 
+    async def find(self, q: str, **filters: Unpack[SearchFilter]) -> SearchPage:
+        """Like `search`, but index nothing first, except a cold session that `session_id` names."""
+        page = await self._find(q, **filters)
+        session_id = filters.get("session_id")
+        if page.results or session_id is None or not await self._restore(session_id):
+            return page
+        await self.reindex(session_id)
+        return await self._find(q, **filters)
+
     async def find_in_session(self, session_id: UUID, q: str, **filters: Unpack[HitFilter]) -> SessionHitPage:
         """Index pending events as `search` does, then return a page of hits in the order of the log.
 
         Raises InvalidParameter, SessionNotFound.
         """
         pending = await self.catch_up()
-        async with self._connections.connection() as conn:
-            page = await within.find_in_session(conn, session_id, q, **filters)
+        page = await self._find_in_session(session_id, q, **filters)
+        if not page.total and await self._restore(session_id):
+            await self.reindex(session_id)
+            page = await self._find_in_session(session_id, q, **filters)
         return page.model_copy(update={"pending": pending}) if pending else page
 
     async def catch_up(self) -> int:

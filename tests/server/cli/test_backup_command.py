@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -42,6 +43,7 @@ async def filled(store: Store, database_url: str, tmp_path: Path) -> str:
     posted = await store.sessions.create(external_id="posted", title="Posted", metadata={"team": ["field"]})
     await store.events.append(posted.id, {"type": "house", "payload": {"text": "a\n\\."}})
     await store.search.index_pending()
+    assert await store.cold.archive(posted.id, datetime.now(UTC) + timedelta(days=1))
     return database_url
 
 

@@ -110,6 +110,7 @@ def store(server_url: str, template: str, tmp_path_factory: pytest.TempPathFacto
         assert store.run("archive", "untitled").code == 0
         assert store.run("budget", "set", "50/month").code == 0
         assert store.run("retention", "set", "2y").code == 0
+        assert store.run("cold", "set", "180d").code == 0
         yield store
 
 
@@ -165,6 +166,7 @@ READING = {
     "drift": ((), ("--json",)),
     "budget list": ((),),
     "retention show": ((),),
+    "cold show": ((),),
     "resume": (("birds", "--print"),),
     "facts": (("birds",), ("birds", "--json"), ("bread", "--json")),
     "projects": ((), ("--json",), ("--usage", "--json"), ("--usage",)),
@@ -371,6 +373,8 @@ def test_changes_stay_local_without_remote(team: Team) -> None:
         (["delete", "c", "--message", "1"], "Delete 1 message of this session"),
         (["budget", "set", "5/day"], "Set 1 budget"),
         (["retention", "set", "90d"], "Set the retention of all sessions to 90d"),
+        (["cold", "set", "90d"], "Archive all sessions without a change for 90d"),
+        (["cold", "run"], "Archive the old sessions"),
         (["retention", "run"], "Schedule 0 sessions for deletion and delete 0"),
         (["star", "a", "d"], "Star 2 sessions"),
         (["rename", "d", "A heron"], "Rename 1 session"),

@@ -63,3 +63,23 @@ def test_refused_policies(ash: Ash, arguments: list[str], message: str) -> None:
 
     assert (done.code, done.out) == (2, "")
     assert message in " ".join(done.err.split())
+
+
+def test_cold_sessions(ash: Ash, tmp_path: Path) -> None:
+    line = {"type": "user", "message": {"role": "user", "content": "Hi"}}
+    file = written(tmp_path / "s.jsonl", json.dumps(line) + "\n")
+    ash("import", str(file), "--as", "s")
+
+    assert ash("cold", "show").out == ("no session becomes cold; archive old ones with `ash cold set 180d`\n")
+    assert ash("cold", "set", "180d").out.splitlines() == [
+        "sessions without a change for 180d become cold",
+        "0 sessions as old now: archive them with `ash cold run`",
+    ]
+    assert ash("cold", "run", "--dry-run").out == "0 sessions would be archived, 0 cold sessions\n"
+    assert ash("cold", "run").out == "0 sessions archived, 0 cold sessions\n"
+    assert re.search(r"\nno cold sessions\nlast run \d{4}-\d\d-\d\d \d\d:\d\d\n", ash("cold", "show").out)
+    assert ash("cold", "restore", "s").out == ash("cold", "restore", "--all").out == "0 sessions restored\n"
+    assert ash("cold", "restore").code == 2
+    assert ash("cold", "verify").out == "0 archives read, 0 damaged\n"
+    assert ash("cold", "off").out.startswith("no session becomes cold")
+    assert "set one with `ash cold set 180d`" in ash("cold", "run").err

@@ -44,7 +44,8 @@ UNSHARDABLE = """
     WHERE relnamespace = 'public'::regnamespace
       AND relname NOT IN (
           'alembic_version', 'tenants', 'keys', 'sign_ins', 'sign_in_codes', 'audit', 'shares', 'budgets',
-          'budget_notices', 'retention_policies', 'scheduled_deletions')
+          'budget_notices', 'retention_policies', 'scheduled_deletions',
+          'cold_policies')
       AND attname IS DISTINCT FROM CASE relname WHEN 'sessions' THEN 'id' ELSE 'session_id' END
     UNION ALL
     SELECT relname FROM pg_class WHERE relkind = 'S' AND relnamespace = 'public'::regnamespace

@@ -305,6 +305,8 @@ def test_hand_read_bodies_are_documented() -> None:
         "appendChunks": ["application/x-ndjson"],
         "parse": ["application/json"],
         "setBudget": ["application/json"],
+        "setColdPolicy": ["application/json"],
+        "runColdPolicy": ["application/json"],
         "setRetention": ["application/json"],
         "runRetention": ["application/json"],
     }

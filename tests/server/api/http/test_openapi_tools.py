@@ -80,6 +80,9 @@ def call_usage(call: Callable[..., Any], made: Callable[..., Any], session: Any)
     assert (policy.age, call("getRetention").scheduled) == ("2y", 0)
     assert call("runRetention", body=made("NewRetentionRun", dryRun=True)).scheduled == 0
     call("endRetention")
+    assert call("setColdPolicy", body=made("NewColdPolicy", age="180d")).age == call("getColdPolicy").age
+    assert call("runColdPolicy", body=made("NewColdRun", dryRun=True)).archived == 0
+    call("endColdPolicy")
 
 
 NEEDS_KEY = {"shareSession", "revokeShare", "createSignInCode"}

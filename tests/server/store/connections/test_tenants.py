@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -85,6 +86,9 @@ async def fill(store: Store) -> UUID:
     await store.messages.append(imported.session_id, [*lines, '{"type": "holo", "message": 1}'])
     await store.search.index_pending()
     await store.sessions.update_labels(imported.session_id, starred=True)
+    cold = await store.sessions.create(source="claude")
+    await store.messages.append(cold.id, ["cold"])
+    assert await store.cold.archive(cold.id, datetime.now(UTC) + timedelta(days=1))
     return imported.session_id
 
 
@@ -142,6 +146,7 @@ LENDS_OWNERS = {
     "ash_server/store/maintenance/statistics.py",  # figures of all tenants
     "ash_server/store/usage/budgets.py",
     "ash_server/store/retention/policies.py",
+    "ash_server/store/cold/policies.py",
     "ash_server/store/store.py",  # tenants, and the version of the schema
 }
 

@@ -1,0 +1,1 @@
+"""Archives of sessions without a recent change."""

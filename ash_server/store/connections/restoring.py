@@ -1,0 +1,82 @@
+"""Restore the texts of a cold session from its archive, when they are read.
+
+Statements read each text with the function `cold_text`, which raises an error if the text is in an archive.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg.errors import ReadOnlySqlTransaction
+
+from ash_server.errors import ArchiveDamaged, SessionCold
+from ash_server.store.connections.archive_parts import ArchivePart, unpack
+from ash_server.store.statements import statements
+
+SQLSTATE = "ASC01"
+"""Of the error that `cold_text` raises, with the session as its detail."""
+
+SQL = statements(__file__)
+
+
+def find_cold_session(error: psycopg.Error) -> UUID | None:
+    """Return the session if its texts are in an archive; None for other errors."""
+    if error.sqlstate != SQLSTATE or not error.diag.message_detail:
+        return None
+    return UUID(error.diag.message_detail)
+
+
+async def restore_session(conn: AsyncConnection, session_id: UUID) -> bool:
+    """Move the texts of a session back to their rows. False if it is not cold.
+
+    Raises ArchiveDamaged, and SessionCold on a replica.
+    """
+    if await (await conn.execute(SQL.is_cold, [session_id])).fetchone() is None:
+        return False
+    try:
+        async with conn.transaction():
+            await conn.execute(SQL.lock_counters, [session_id])
+            if await (await conn.execute(SQL.is_cold, [session_id])).fetchone() is None:
+                return False
+            async for part in read_parts(conn, session_id):
+                await _restore_part(conn, session_id, part)
+            missing = await conn.execute(SQL.find_missing, {"session_id": session_id})
+            if await missing.fetchone() is not None:
+                raise ArchiveDamaged(f"The archive of the session {session_id} lacks texts.")
+            await conn.execute(SQL.delete_archive, [session_id])
+            await conn.execute(SQL.set_restored, [session_id])
+            await conn.execute(SQL.create_progress, [session_id])
+    except ReadOnlySqlTransaction as error:
+        raise SessionCold from error
+    return True
+
+
+async def read_parts(conn: AsyncConnection, session_id: UUID) -> AsyncGenerator[ArchivePart, None]:
+    """Yield the parts of an archive. Raises ArchiveDamaged."""
+    number = 0
+    while True:
+        cursor = await conn.execute(SQL.next_part, [session_id, number], binary=True)
+        row: tuple[Any, ...] | None = await cursor.fetchone()
+        if row is None:
+            return
+        number, data, digest = row
+        try:
+            yield await asyncio.to_thread(unpack, data, digest)
+        except ValueError as error:
+            raise ArchiveDamaged(
+                f"Part {number} of the archive of the session {session_id} is damaged."
+            ) from error
+
+
+async def _restore_part(conn: AsyncConnection, session_id: UUID, part: ArchivePart) -> None:
+    for statement, texts in ((SQL.restore_messages, part.messages), (SQL.restore_events, part.events)):
+        if texts:
+            sequences = [sequence for sequence, _ in texts]
+            cursor = await conn.execute(statement, [sequences, [text for _, text in texts], session_id])
+            if cursor.rowcount != len(texts):
+                raise ArchiveDamaged(
+                    f"The archive of the session {session_id} has other texts than the session."
+                )

@@ -1,0 +1,86 @@
+"""Cold sessions over REST: the policy, and readers that restore a session."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from httpx2 import AsyncClient
+
+from ash_server.settings import Settings
+from ash_server.store import Store
+from tests.server.api.conftest import SECRET
+
+
+@pytest.fixture
+def settings() -> Settings:
+    return Settings(secret=SECRET)
+
+
+async def test_set_run_and_end(own_client: AsyncClient) -> None:
+    off = {"sessions": 0, "textBytes": 0, "archiveBytes": 0}
+    assert (await own_client.get("/api/cold")).json() == off
+    missing = [await own_client.post("/api/cold/runs", json={}), await own_client.delete("/api/cold")]
+    assert [(each.status_code, each.json()["code"]) for each in missing] == [(404, "no_cold_policy")] * 2
+
+    created = (await own_client.put("/api/cold", json={"age": "180d"})).json()
+    assert created.pop("setAt")
+    assert created == {**off, "age": "180d"}
+    run = (await own_client.post("/api/cold/runs", json={"dryRun": True})).json()
+    assert run == {"isDryRun": True, "archived": 0, "restored": 0, "total": 0}
+    assert (await own_client.post("/api/cold/runs", json={})).json()["isDryRun"] is False
+    assert (await own_client.get("/api/cold")).json()["checkedAt"]
+    refused = [await own_client.put("/api/cold", json=each) for each in ({}, {"age": "12h"})]
+    assert [each.json()["code"] for each in refused] == ["invalid_body", "invalid_retention"]
+
+    assert (await own_client.delete("/api/cold")).status_code == 204
+    assert (await own_client.get("/api/cold")).json() == off
+
+
+PATHS = [
+    "messages",
+    "messages/1",
+    "events",
+    "standard-messages",
+    "item-counts",
+    "facts",
+    "changes",
+    "projections/ui-messages",
+    "projections/atif",
+    "projections/session-summary",
+    "search?q=heron",
+    "export?format=jsonl",
+]
+
+
+async def test_answers_are_the_same_as_before(own_client: AsyncClient, store: Store) -> None:
+    session = await store.sessions.create(source="claude")
+    lines = [
+        '{"type":"user","uuid":"u","message":{"role":"user","content":"A heron?"}}',
+        '{"type":"assistant","uuid":"a","message":{"role":"assistant","content":"Yes."}}',
+    ]
+    await store.messages.append(session.id, lines)
+    for path in PATHS:
+        address = f"/api/sessions/{session.id}/{path}"
+        before = await own_client.get(address)
+        assert await store.cold.archive(session.id, datetime.now(UTC) + timedelta(days=1))
+        after = await own_client.get(address)
+
+        assert before.status_code == 200, path
+        assert (after.status_code, after.content) == (200, before.content), path
+        await store.cold.restore(session.id)
+        await store.search.catch_up()
+
+
+async def test_a_damaged_archive_is_a_503(own_client: AsyncClient, store: Store) -> None:
+    session = await store.sessions.create(source="claude")
+    await store.messages.append(session.id, ["text"])
+    assert await store.cold.archive(session.id, datetime.now(UTC) + timedelta(days=1))
+    async with store._connections.changes() as conn:
+        await conn.execute("DELETE FROM cold_archives WHERE session_id = %s", [session.id])
+    answers = [
+        await own_client.get(f"/api/sessions/{session.id}/{path}")
+        for path in ("messages", "events", "export")
+    ]
+
+    assert [(each.status_code, each.json()["code"]) for each in answers] == [(503, "archive_damaged")] * 3
+    assert str(session.id) in answers[0].json()["detail"]
+    assert (await own_client.get(f"/api/sessions/{session.id}")).status_code == 200
