@@ -198,6 +198,11 @@ def with_extra(block: Block, rest: Block) -> Block:
     return {**block, "extra": {**extra, name: clashing} if clashing else extra}
 
 
+def with_extra_in_first(blocks: list[Block], rest: Block) -> list[Block]:
+    """Return the blocks with the leftover keys of their message in `extra` of the first one, if there is one."""
+    return [with_extra(blocks[0], rest), *blocks[1:]] if blocks else blocks
+
+
 def with_row(blocks: list[Block], row: Block, content: str) -> list[Block]:
     """Return the blocks in the column `content` of a database row, with its other columns in `extra` of the first typed
     one. If there is none, the row is a block of its own."""

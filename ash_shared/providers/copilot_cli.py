@@ -21,7 +21,7 @@ from ash_shared.model.blocks import (
     text_block,
     translate,
     translated,
-    with_extra,
+    with_extra_in_first,
     without,
 )
 from ash_shared.model.message import Identity, RecordHeader, Role
@@ -136,7 +136,7 @@ def _translate_answer(data: Record) -> list[Block]:
         *(_translate_call(call) for call in list_or_empty(data.get("toolRequests"))),
     ]
     rest = {name: value for name, value in without(data, *_ANSWER_KEYS).items() if value is not None}
-    return [with_extra(block, rest) for block in blocks[:1]] + blocks[1:]
+    return with_extra_in_first(blocks, rest)
 
 
 _ANSWER_KEYS = frozenset(

@@ -18,7 +18,7 @@ from ash_shared.model.blocks import (
     raw_block,
     text_block,
     translated,
-    with_extra,
+    with_extra_in_first,
     with_variant,
     without,
 )
@@ -97,7 +97,7 @@ def _translate_event(event: Record) -> list[Block]:
     if not blocks:
         return [raw_block("control", event, "event")]
     rest = _other_values(event)
-    return [with_extra(blocks[0], rest), *blocks[1:]] if rest else blocks
+    return with_extra_in_first(blocks, rest)
 
 
 def _content_blocks(event: Record) -> list[Block]:
@@ -382,8 +382,7 @@ def _parse_row(row: Record) -> ParsedRecord:
         if "event_data" in columns
         else {name: value for name, value in columns.items() if name in _ROW_COLUMNS}
     )
-    first, *others = parsed.blocks
-    blocks = [with_extra(first, {"row": {**row, "columns": rest}}), *others]
+    blocks = with_extra_in_first(parsed.blocks, {"row": {**row, "columns": rest}})
     return ParsedRecord("message", parsed.role, blocks, is_checked=True)
 
 
@@ -418,7 +417,7 @@ def _parse_run(record: Record) -> ParsedRecord:
     blocks = parse_parts(message["parts"])
     rest = without(record, "newMessage", "new_message", *_RUN_ENVELOPE)
     role: Role = "tool" if blocks and all(map(is_client_result, blocks)) else "user"
-    return ParsedRecord("message", role, [*([with_extra(blocks[0], rest)] if blocks else []), *blocks[1:]])
+    return ParsedRecord("message", role, with_extra_in_first(blocks, rest))
 
 
 _RUN_ENVELOPE = (

@@ -17,6 +17,7 @@ from ash_shared.model.blocks import (
     translate,
     translated,
     with_extra,
+    with_extra_in_first,
     without,
 )
 from ash_shared.model.message import RecordHeader
@@ -61,7 +62,7 @@ def _parse_user(record: Record) -> ParsedRecord:
 def _translate_texts(record: Record) -> list[Block]:
     blocks = [_without_tags(block) for block in parse_content(record["content"], parse_block)]
     rest = without(record, "type", "content")
-    return [with_extra(block, rest) for block in blocks[:1]] + blocks[1:]
+    return with_extra_in_first(blocks, rest)
 
 
 def _without_tags(block: Block) -> Block:
@@ -111,7 +112,7 @@ def _translate_answer(record: Record) -> list[Block]:
     texts = [] if content == "" else parse_content(content, parse_block)
     blocks = [*texts, *map(_translate_call, list_or_empty(record.get("tool_calls")))]
     rest = without(record, "type", "content", "tool_calls", "model_id")
-    return [with_extra(block, rest) for block in blocks[:1]] + blocks[1:]
+    return with_extra_in_first(blocks, rest)
 
 
 def _translate_call(call: Record) -> Block:

@@ -19,6 +19,7 @@ from ash_shared.model.blocks import (
     translate,
     translated,
     with_extra,
+    with_extra_in_first,
     without,
 )
 from ash_shared.model.message import RecordHeader, Role
@@ -123,7 +124,7 @@ def _translate_message(message: Record) -> list[Block]:
     calls = [_translate_stored_call(call) for call in list_or_empty(message.get("toolCalls"))]
     blocks = [*parse_content(message["content"], parse_block), *calls]
     rest = without(message, "role", "content", "toolCalls")
-    return [with_extra(block, rest) for block in blocks[:1]] + blocks[1:]
+    return with_extra_in_first(blocks, rest)
 
 
 def _translate_stored_call(call: Record) -> Block:
@@ -293,7 +294,7 @@ def _parse_wire_message(record: Record) -> ParsedRecord:
 
 def _translate_turn(payload: Record) -> list[Block]:
     blocks = parse_content(payload["user_input"], parse_block)
-    return [with_extra(block, without(payload, "user_input")) for block in blocks[:1]] + blocks[1:]
+    return with_extra_in_first(blocks, without(payload, "user_input"))
 
 
 def _translate_wire_result(payload: Record) -> Block:

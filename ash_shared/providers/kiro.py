@@ -18,6 +18,7 @@ from ash_shared.model.blocks import (
     translate,
     translated,
     with_extra,
+    with_extra_in_first,
     without,
 )
 from ash_shared.model.message import Identity, RecordHeader
@@ -93,7 +94,7 @@ def _translate_answer(assistant: Record) -> list[Block]:
     texts = [text_block(answer["content"])] if answer["content"] != "" else []
     blocks = [*texts, *map(_translate_call, list_or_empty(answer.get("tool_uses")))]
     rest = without(answer, "content", "message_id", "tool_uses")
-    return [with_extra(block, rest) for block in blocks[:1]] + blocks[1:]
+    return with_extra_in_first(blocks, rest)
 
 
 def _translate_call(call: Record) -> Block:

@@ -14,15 +14,16 @@ from ash_shared.model.blocks import (
     bounded,
     content_parser,
     parse_content,
-    pick,
     raw_block,
     text_block,
     translate,
     translated,
     with_extra,
+    with_extra_in_first,
     without,
 )
 from ash_shared.model.message import Identity, RecordHeader
+from ash_shared.records.chat_completions import translate_image_url, translate_tool_call
 from ash_shared.records.contract import (
     Marks,
     ParsedRecord,
@@ -37,7 +38,6 @@ from ash_shared.records.fingerprints import body_keys
 from ash_shared.records.json_fields import (
     cost_at,
     count_at,
-    input_at,
     is_integer,
     items_at,
     list_or_empty,
@@ -46,7 +46,6 @@ from ash_shared.records.json_fields import (
     text_at,
     to_milliseconds,
     token_usage,
-    url_source,
     value_at,
 )
 
@@ -59,13 +58,7 @@ _REFUSAL = "Please always provide EXACTLY ONE action"
 _FINISHED = frozenset({"Submitted", ""})
 
 
-def _translate_image(part: Record) -> Block:
-    source = url_source(part["image_url"]["url"])
-    block = translated(part, {"type": "image", "source": source}, {"image_url"}, "image_url")
-    return with_extra(block, without(part["image_url"], "url"))
-
-
-parse_block = content_parser({"image_url": _translate_image})
+parse_block = content_parser({"image_url": translate_image_url})
 
 
 def _texts(message: Record) -> list[Block]:
@@ -73,33 +66,21 @@ def _texts(message: Record) -> list[Block]:
     return [] if content in (None, "") else parse_content(content, parse_block)
 
 
-def _with_rest(blocks: list[Block], rest: Block) -> list[Block]:
-    return [with_extra(block, rest) for block in blocks[:1]] + blocks[1:]
-
-
 def _translate_prompt(message: Record) -> list[Block]:
     if message["content"] == "":
         return [raw_block("control", message)]
-    return _with_rest(_texts(message), without(message, *_ENVELOPE, "content"))
+    return with_extra_in_first(_texts(message), without(message, *_ENVELOPE, "content"))
 
 
 def _translate_answer(message: Record) -> list[Block]:
     """Return thinking, text and commands: as calls of a tool, or in code."""
     name = next((key for key in ("reasoning_content", "reasoning") if text_at(message, key)), None)
     thinking = [] if name is None else [{"type": "thinking", "thinking": message[name]}]
-    calls = [_translate_call(call) for call in list_or_empty(message.get("tool_calls"))]
+    calls = [translate_tool_call(call) for call in list_or_empty(message.get("tool_calls"))]
     commands = [] if calls else [_command_block(command) for command in _commands(message)]
     rest = without(message, *_ENVELOPE, "content", "tool_calls", *([] if name is None else [name]))
     known = {key: value for key, value in rest.items() if value is not None}
-    return _with_rest([*thinking, *_texts(message), *calls, *commands], known)
-
-
-def _translate_call(call: Record) -> Block:
-    function = call["function"]
-    arguments, consumed = input_at(function, "arguments")
-    typed = {"type": "tool_use", **pick(call, "id"), "name": function["name"], "input": arguments}
-    block = translated(call, typed, {"id", "function"}, "tool_call")
-    return with_extra(block, without(function, "name", *consumed))
+    return with_extra_in_first([*thinking, *_texts(message), *calls, *commands], known)
 
 
 def _commands(message: Record) -> list[str]:

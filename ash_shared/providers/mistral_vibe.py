@@ -13,15 +13,16 @@ from ash_shared.model.blocks import (
     bounded,
     content_parser,
     parse_content,
-    pick,
     raw_block,
     renamed,
     translate,
     translated,
     with_extra,
+    with_extra_in_first,
     without,
 )
 from ash_shared.model.message import Identity, RecordHeader
+from ash_shared.records.chat_completions import translate_tool_call
 from ash_shared.records.contract import (
     Marks,
     ParsedRecord,
@@ -37,7 +38,6 @@ from ash_shared.records.documents import DocumentItem, document_parts, document_
 from ash_shared.records.fingerprints import body_keys, is_vibe_entry, is_vibe_message
 from ash_shared.records.json_fields import (
     count_at,
-    input_at,
     is_one_of,
     list_or_empty,
     subtract_counts,
@@ -55,7 +55,7 @@ parse_block = content_parser({})
 
 def _translate_message(entry: Record) -> list[Block]:
     blocks = parse_content(entry["content"], parse_block)
-    return _with_rest(blocks, without(entry, "content", *_ENVELOPE))
+    return with_extra_in_first(blocks, without(entry, "content", *_ENVELOPE))
 
 
 def _translate_reasoning(entry: Record) -> Block:
@@ -87,10 +87,6 @@ def _result_fields(state: Record) -> Block:
         return {"content": output, "extra": without(state, "output")}
     rest = {**state, "output": without(output, "structured_content")}
     return {"content": output["structured_content"], "extra": rest}
-
-
-def _with_rest(blocks: list[Block], rest: Block) -> list[Block]:
-    return [with_extra(block, rest) for block in blocks[:1]] + blocks[1:]
 
 
 _ENVELOPE = ("createdAt", "generationStatus", "id", "role", "sessionId", "turnId", "type", "updatedAt")
@@ -184,24 +180,16 @@ def _parse_message(message: Record) -> ParsedRecord:
 def _translate_text(message: Record) -> list[Block]:
     content = message.get("content")
     blocks = [] if content in (None, "") else parse_content(content, parse_block)
-    return _with_rest(blocks, without(message, "content", "message_id", "role"))
+    return with_extra_in_first(blocks, without(message, "content", "message_id", "role"))
 
 
 def _translate_answer(message: Record) -> list[Block]:
     reasoning, content = message.get("reasoning_content"), message.get("content")
     thinking = [] if reasoning in (None, "") else [{"type": "thinking", "thinking": reasoning}]
     texts = [] if content in (None, "") else parse_content(content, parse_block)
-    calls = map(_translate_call, list_or_empty(message.get("tool_calls")))
+    calls = map(translate_tool_call, list_or_empty(message.get("tool_calls")))
     rest = without(message, "content", "message_id", "model", "reasoning_content", "role", "tool_calls")
-    return _with_rest(bounded([*thinking, *texts, *calls]), rest)
-
-
-def _translate_call(call: Record) -> Block:
-    function = call["function"]
-    arguments, consumed = input_at(function, "arguments")
-    typed = {"type": "tool_use", **pick(call, "id"), "name": function["name"], "input": arguments}
-    block = translated(call, typed, ("function", "id"), "tool_call")
-    return with_extra(block, without(function, "name", *consumed))
+    return with_extra_in_first(bounded([*thinking, *texts, *calls]), rest)
 
 
 def _translate_result(message: Record) -> Block:

@@ -16,7 +16,7 @@ from ash_shared.model.blocks import (
     text_block,
     translate,
     translated,
-    with_extra,
+    with_extra_in_first,
     with_variant,
     without,
 )
@@ -75,7 +75,7 @@ def _message_blocks(message: Any) -> list[Block]:
     except (AttributeError, KeyError, TypeError):
         return [raw_block("malformed", message, "message")]
     rest = without(message, "content", "role", "metadata", "tracking_id")
-    return [with_extra(blocks[0], rest), *blocks[1:]] if rest and blocks else blocks
+    return with_extra_in_first(blocks, rest)
 
 
 def _message_part(message: Any, blocks: list[Block]) -> Part:

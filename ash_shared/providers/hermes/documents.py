@@ -11,14 +11,14 @@ from ash_shared.model.blocks import (
     content_parser,
     parse_content,
     raw_block,
-    renamed,
     text_block,
     translate,
     translated,
-    with_extra,
+    with_extra_in_first,
     without,
 )
 from ash_shared.model.message import Identity, RecordHeader
+from ash_shared.records.chat_completions import translate_image_url, translate_tool_call
 from ash_shared.records.contract import (
     ParsedRecord,
     Part,
@@ -30,23 +30,14 @@ from ash_shared.records.documents import DocumentItem, document_type
 from ash_shared.records.fingerprints import body_keys
 from ash_shared.records.json_fields import (
     first_text,
-    input_at,
     latest_time,
     list_or_empty,
     text_at,
     to_milliseconds,
-    url_source,
     value_at,
 )
 
-
-def _translate_image(part: Record) -> Block:
-    source = url_source(part["image_url"]["url"])
-    block = translated(part, {"type": "image", "source": source}, {"image_url"}, "image_url")
-    return with_extra(block, without(part["image_url"], "url"))
-
-
-parse_block = content_parser({"image_url": _translate_image})
+parse_block = content_parser({"image_url": translate_image_url})
 
 
 def _translate_text(message: Record) -> list[Block]:
@@ -55,28 +46,16 @@ def _translate_text(message: Record) -> list[Block]:
 
 
 def _translate_prompt(message: Record) -> list[Block]:
-    return _with_rest(_translate_text(message), without(message, "role", "content"))
-
-
-def _with_rest(blocks: list[Block], rest: Block) -> list[Block]:
-    return [with_extra(block, rest) for block in blocks[:1]] + blocks[1:]
+    return with_extra_in_first(_translate_text(message), without(message, "role", "content"))
 
 
 def _translate_answer(message: Record) -> list[Block]:
     """Return thinking, text and calls. The thinking may be written twice, under two keys."""
     name = next((key for key in ("reasoning_content", "reasoning") if text_at(message, key)), None)
     thinking = [] if name is None else [{"type": "thinking", "thinking": message[name]}]
-    calls = map(_translate_call, list_or_empty(message.get("tool_calls")))
+    calls = map(translate_tool_call, list_or_empty(message.get("tool_calls")))
     rest = without(message, "role", "content", "tool_calls", *([] if name is None else [name]))
-    return _with_rest([*thinking, *_translate_text(message), *calls], rest)
-
-
-def _translate_call(call: Record) -> Block:
-    function = call["function"]
-    arguments, consumed = input_at(function, "arguments")
-    typed = {"type": "tool_use", **renamed(call, id="id"), "name": function["name"], "input": arguments}
-    block = translated(call, typed, {"id", "function"}, "tool_call")
-    return with_extra(block, without(function, "name", *consumed))
+    return with_extra_in_first([*thinking, *_translate_text(message), *calls], rest)
 
 
 def _translate_result(message: Record) -> list[Block]:
