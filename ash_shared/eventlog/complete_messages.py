@@ -164,11 +164,11 @@ def _emit_assistant_part(output: LineOutput, part: Part) -> None:
     if part.relation == "recap" and repetitions.is_recap(output.state, text):
         streaming.end_chunks(output, ChunkEnd(kinds=("text",)))
         return
+    place = _place_of(output, part)
     if not _is_new_answer(output, text, part):
         return
     if not part.parent_call:
         queued_prompts.release_taken(output)
-    place = _place_of(output, part)
     units: list[revisions.Unit] = [
         (block, partial(emit_messages.emit_block, output, part, block, place)) for block in part.blocks
     ]
@@ -182,10 +182,12 @@ def _is_emitted(state: State, part: Part, slot: str) -> bool:
 
 
 def _place_of(output: LineOutput, part: Part) -> Place:
+    """Return the place of a message. If it has been streamed without an id, it has none, as its chunks."""
     parent_call, given_id = part.parent_call or "", output.context.response_id
-    return Place(
-        parent_call, given_id or part.message_id or part.key or output.state.response_id(parent_call)
-    )
+    open_id = output.state.response_id(parent_call)
+    if given_id is None and streaming.is_streamed_without_id(output.state, part):
+        return Place(parent_call, None)
+    return Place(parent_call, given_id or part.message_id or part.key or open_id)
 
 
 def _is_new_answer(output: LineOutput, text: str, part: Part) -> bool:

@@ -363,13 +363,21 @@ def discard_slots(output: LineOutput, part: steps.Part) -> None:
     if _has_other_answer(state, part, parent_call):
         end_response_slots(output, parent_call)
     for block in part.blocks:
-        slot = _find_slot_of(state, block, parent_call)
+        slot = _find_slot_of(state, part, block)
         if slot is not None:
             end_complete_slots(output, parent_call, before=slot)
             state.slots.remove(slot)
             state.response(parent_call).record_emitted(slot.name)
         elif block["type"] != "thinking":
             end_complete_slots(output, parent_call, kind="thinking")
+
+
+def is_streamed_without_id(state: State, part: steps.Part) -> bool:
+    """True if a complete message supersedes chunks of a response without an id."""
+    if not state.slots:
+        return False
+    slots = (_find_slot_of(state, part, block) for block in part.blocks)
+    return any(slot is not None and slot.was_streamed and slot.response is None for slot in slots)
 
 
 def _has_other_answer(state: State, part: steps.Part, parent_call: str) -> bool:
@@ -392,12 +400,16 @@ def end_complete_slots(
             end_slot(output, slot)
 
 
-def _find_slot_of(state: State, block: Block, parent_call: str) -> Slot | None:
-    """Return the slot that a complete block supersedes: the slot of its call, or else the first of its kind."""
+def _find_slot_of(state: State, part: steps.Part, block: Block) -> Slot | None:
+    """Return the slot that a complete block supersedes: that of its call or its message, or else the first of its
+    kind."""
+    parent_call, response = part.parent_call or "", part.message_id or part.key
     kind = "audio" if is_audio(block) else _SLOT_KINDS.get(block["type"])
     candidates = [slot for slot in state.slots if slot.kind == kind and slot.parent_call == parent_call]
     if kind == "input":
         candidates.sort(key=lambda slot: slot.call != block.get("id"))
+    else:
+        candidates.sort(key=lambda slot: slot.response != response)
     return candidates[0] if candidates else None
 
 

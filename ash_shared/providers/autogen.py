@@ -195,9 +195,10 @@ def _chat_part(message: Record, parsed: ParsedRecord) -> Part | None:
 
 def _message_steps(message: Record, parsed: ParsedRecord) -> list[Step]:
     if parsed.kind == "chunk":
+        id = text_at(message, "full_message_id")
         return [
             ResponseStart(None, begins="if_none_open"),
-            Chunk("text", message["content"], "text", anonymous_slot=True),
+            Chunk("text", message["content"], f"{id}/text", anonymous_slot=True, response=id),
         ]
     parts = _message_parts(message, parsed)
     is_agents = parts and parsed.role == "assistant"

@@ -287,14 +287,22 @@ def _with_agent(event: Record, parts: Iterable[Part]) -> list[Step]:
 
 def _chunk_steps(event: Record) -> Iterator[Step]:
     """Yield the texts of a fragment. Its calls are only displayed early: they follow in the whole event."""
+    id = _answer_id(event)
+    place = "" if id is None else f"{id}/"
     yield Scope(_parent_call(event) or "")
     for block in _content_blocks(event):
         kind: SlotKind | None = block["type"] if block["type"] in ("text", "thinking") else None
         if kind in ("text", "thinking") and block[kind]:
             others: tuple[SlotKind, ...] = ("thinking",) if kind == "text" else ("text",)
             yield ResponseStart(None, begins="if_none_open")
-            yield ChunkEnd(kinds=others, wait_for_part=True)
-            yield Chunk(kind, block[kind], kind, anonymous_slot=True)
+            yield ChunkEnd(place, kinds=others, wait_for_part=True)
+            yield Chunk(kind, block[kind], f"{place}{kind}", anonymous_slot=True, response=id)
+
+
+def _answer_id(event: Record) -> str | None:
+    """Return the id of a fragment's answer. Version 1 gives each fragment an id of its own."""
+    has_node = value_in_either_case(event, "nodeInfo", "node_info") is not None
+    return text_at(event, "id") if has_node else None
 
 
 _EVENT = WireType(_parse_event, _event_parts, _event_steps)

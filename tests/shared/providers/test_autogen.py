@@ -67,6 +67,16 @@ def test_events_of_a_team() -> None:
     ]
 
 
+def test_streamed_text_has_the_id_of_its_message() -> None:
+    events = follow(records_of("team.messages.jsonl"))
+
+    streamed = {event["responseId"] for event in events if event["type"] == "assistant_chunk"}
+
+    assert streamed == {
+        event["responseId"] for event in events if event["payload"].get("text") == "Berth 2 is free."
+    }
+
+
 def test_the_context_of_an_agent() -> None:
     others = [each for each in TEAM if each[0] != "harbour"]
 

@@ -109,7 +109,7 @@ def done(words: str, *more: str, **keys: Any) -> tuple[Any, ...]:
                 *FIRST,
                 ("assistant_chunk", {"text": "On "}),
                 ("assistant_chunk", {"text": "it."}),
-                done("On it.", "mc1"),
+                done("On it."),
                 tool_call(CALL, "mc1"),
                 tool_result(),
                 ("assistant_chunk", {"text": "Bui"}),
@@ -144,7 +144,7 @@ def done(words: str, *more: str, **keys: Any) -> tuple[Any, ...]:
             [
                 *FIRST,
                 ("assistant_chunk", {"text": "On it."}),
-                done("On it.", "mc1"),
+                done("On it."),
                 tool_call(CALL, "mc1"),
                 tool_result(),
                 ("turn_end", {}),

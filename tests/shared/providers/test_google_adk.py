@@ -91,6 +91,45 @@ def test_a_session_in_all_forms(records: list[Any]) -> None:
     assert [each for number, each in enumerate(messages) if each != messages[number - 1]] == DAY
 
 
+@pytest.mark.parametrize("file", ["s-1.sse.txt", "version_1.events.jsonl"])
+def test_a_streamed_text_and_its_fragments_have_the_same_response(file: str) -> None:
+    """Fragments of version 1 have no common id, so the whole text has none either."""
+    responses: dict[str, set[Any]] = {"assistant_chunk": set(), "assistant_done": set()}
+
+    for event in follow(records_of(file)):
+        responses.get(event["type"], set()).add(event.get("responseId"))
+
+    assert responses["assistant_chunk"] == responses["assistant_done"]
+
+
+def test_agents_that_stream_at_the_same_time() -> None:
+    node = {"node_info": {"path": "harbour"}}
+    north, south = ({**node, "author": name, "id": name} for name in ("north", "south"))
+
+    events = follow(
+        [
+            event(**north, partial=True, content=text("Two ")),
+            event(**south, partial=True, content=text("No ")),
+            event(**north, partial=True, content=text("ships.")),
+            event(**south, content=text("No ship.")),
+            event(**north, content=text("Two ships.")),
+        ],
+        ends=True,
+    )
+
+    assert [
+        (each["type"], each["responseId"], each["payload"]["text"])
+        for each in events
+        if each["type"].startswith("assistant")
+    ] == [
+        ("assistant_chunk", "north", "Two "),
+        ("assistant_chunk", "south", "No "),
+        ("assistant_chunk", "north", "ships."),
+        ("assistant_done", "south", "No ship."),
+        ("assistant_done", "north", "Two ships."),
+    ]
+
+
 def counts_in(value: Any) -> tuple[int, int]:
     """Return the tokens of all answers of a session: prompts, and answers with their reasoning."""
     counts = [event.get("usageMetadata") for event in value["events"] if event.get("usageMetadata")]
