@@ -44,7 +44,7 @@ COMMANDS = {
     ),
     "forward": (
         "forward.command",
-        "Send sessions as traces to a backend for OpenTelemetry, redacted, and follow them until Ctrl-C.",
+        "Send redacted sessions as traces to an OpenTelemetry backend, and follow them until Ctrl-C.",
     ),
     "hooks": ("hooks.command", "Let agents store their transcripts after each turn."),
     "import": ("import_.command", "Store transcripts, each as a session."),

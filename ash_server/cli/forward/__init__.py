@@ -1,1 +1,1 @@
-"""`ash forward`: send sessions as traces to a backend for OpenTelemetry."""
+"""`ash forward`: send sessions as traces to an OpenTelemetry backend."""

@@ -1,4 +1,4 @@
-"""Requests to a backend for OpenTelemetry, and the meaning of its answers."""
+"""Requests to an OpenTelemetry backend, and what its answers mean."""
 
 import asyncio
 import gzip
@@ -28,14 +28,15 @@ from ash_server.settings import is_loopback
 
 TIMEOUT_SECONDS = 30.0
 MAX_RETRY_AFTER = 300.0
+"""Seconds to wait at most because of `Retry-After`."""
 _MIN_DELAY, _MAX_DELAY = 0.5, 60.0
 MAX_REFUSED = 5
-"""Requests in a row that a backend may refuse: then it is none for traces."""
+"""Requests in a row that a backend may refuse before the command ends."""
 _MAX_ANSWER = 64 * 1024
 _MAX_REASON = 200
 _TEMPORARY = frozenset({429, 502, 503, 504})
 _MISCONFIGURED = frozenset({401, 403, 404, 405, 407, 415, 421})
-"""Statuses that any other request would have, too."""
+"""Statuses that every request would get."""
 _JSON, _PROTOBUF = "application/json", "application/x-protobuf"
 
 OtlpSpan = dict[str, Any]
@@ -53,15 +54,18 @@ class Receipt(NamedTuple):
     """The answer to a request that is not repeated."""
 
     rejected: int = 0
+    """Number of spans."""
     reason: str = ""
+    """The backend's explanation; a warning if no span was rejected."""
 
 
 class Backend:
-    """Sends spans. `wait`: seconds to wait for an unavailable backend; None: without a limit."""
+    """Sends spans."""
 
     def __init__(
         self, destination: Destination, wait: float | None, print_line: Callable[[str], None]
     ) -> None:
+        """`wait` is the number of seconds to wait for an unavailable backend; None: without a limit."""
         self._destination = destination
         self._wait = wait
         self._print_line = print_line
@@ -83,7 +87,10 @@ class Backend:
         await self._http.__aexit__(kind, error, traceback)
 
     async def send(self, resource: Any, scope: Any, spans: Sequence[OtlpSpan]) -> Receipt:
-        """Send spans of a resource. Raises BackendRefuses, BackendUnavailable."""
+        """Send the spans of a scope, in smaller requests if they are too large for the backend.
+
+        Raises BackendRefuses, BackendUnavailable.
+        """
         body = await asyncio.to_thread(_encode, self._destination, resource, scope, spans)
         answer = await self._send(body)
         if answer.is_success:
@@ -179,7 +186,7 @@ class _Answer(NamedTuple):
     status: int
     headers: httpx2.Headers
     content: bytes
-    """Its beginning."""
+    """The beginning of the body."""
 
     @property
     def is_success(self) -> bool:
@@ -190,7 +197,7 @@ class _Answer(NamedTuple):
         return self.status < HTTPStatus.BAD_REQUEST and not self.is_success
 
     def receipt(self) -> Receipt:
-        """Return the part that the backend rejected; an answer of another kind has none."""
+        """Return what the backend rejected: nothing, if the body is not an answer of OTLP."""
         media_type = self.headers.get("content-type", "")
         if _JSON in media_type:
             with suppress(ValueError, TypeError, AttributeError, RecursionError):

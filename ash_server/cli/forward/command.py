@@ -23,7 +23,7 @@ _WAIT = 60.0
 
 @click.command("forward")
 @click.argument("destination", metavar="[URL]", required=False)
-@click.option("--once", is_flag=True, help="Send new spans, and end.")
+@click.option("--once", is_flag=True, help="Send new spans, and exit.")
 @click.option(
     "--session",
     "sessions",
@@ -40,9 +40,9 @@ _WAIT = 60.0
     help="Only sessions with activity since a date or a time, or in the last days: 7d.",
 )
 @click.option(
-    "--header", "headers", metavar="KEY=VALUE", multiple=True, help="A header of the requests. Repeatable."
+    "--header", "headers", metavar="KEY=VALUE", multiple=True, help="A header for each request. Repeatable."
 )
-@click.option("--no-redact", "shows_secrets", is_flag=True, help="Send tokens, keys and passwords, too.")
+@click.option("--no-redact", "shows_secrets", is_flag=True, help="Send tokens, keys and passwords unchanged.")
 @click.option(
     "--idle",
     type=click.FloatRange(0),
@@ -52,7 +52,7 @@ _WAIT = 60.0
     help="Time without a change after which the last answer and its turn are sent.",
 )
 @click.option("--allow-http", is_flag=True, help="Send without encryption to another machine.")
-@click.option("--restart", is_flag=True, help="Send everything again.")
+@click.option("--restart", is_flag=True, help="Forget which spans were sent, and send all.")
 @reads_store
 def command(  # noqa: PLR0913  # one argument per option
     destination: str | None,
@@ -68,10 +68,11 @@ def command(  # noqa: PLR0913  # one argument per option
     restart: bool,
     **filters: Any,
 ) -> int:
-    """Send sessions as traces to a backend for OpenTelemetry, redacted, and follow them until Ctrl-C.
+    """Send redacted sessions as traces to an OpenTelemetry backend, and follow them until Ctrl-C.
 
-    URL is the address of its OTLP over HTTP, with or without /v1/traces; default: OTEL_EXPORTER_OTLP_ENDPOINT, with the
-    headers OTEL_EXPORTER_OTLP_HEADERS. Accepted spans are not sent again, also after a restart.
+    URL is the backend's address for OTLP over HTTP, with or without /v1/traces. Default: OTEL_EXPORTER_OTLP_ENDPOINT,
+    with the headers in OTEL_EXPORTER_OTLP_HEADERS. Accepted spans are not sent again, even by a later
+    command, unless --restart is passed.
 
     \b
     ash forward http://localhost:4318
@@ -126,7 +127,7 @@ async def _run(
 
 
 async def _store_name(store: ReadStore, settings: "Settings") -> tuple[str, str]:
-    """Return the name of the store without its password, and the tenant."""
+    """Return the address of the store without its password, empty for the embedded one, and the tenant."""
     if isinstance(store, ServerStore):
         return store.url, (await store.get_key()).tenant
     if settings.database_url is None:

@@ -1,4 +1,4 @@
-"""The address of a backend for OpenTelemetry, and the headers of its requests."""
+"""The address of an OpenTelemetry backend, and the headers of its requests."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -26,36 +26,38 @@ class Destination(NamedTuple):
 def read_destination(
     url: str | None, headers: Iterable[str], environ: Mapping[str, str], *, is_http_allowed: bool
 ) -> Destination:
-    """Return the backend of the options, else of the variables that exporters of OpenTelemetry read.
+    """Return the backend in the options, or else in the variables that OpenTelemetry exporters read.
 
     Raises UsageError.
     """
-    named = _named(environ)
-    address = _traces_url(url) if url else named
+    configured = _endpoint_in(environ)
+    address = _traces_url(url) if url else configured
     if address is None:
-        raise click.UsageError("Name the URL of the backend, or set OTEL_EXPORTER_OTLP_ENDPOINT.")
+        raise click.UsageError("Pass the URL of the backend, or set OTEL_EXPORTER_OTLP_ENDPOINT.")
     _check(address, is_http_allowed=is_http_allowed)
-    # Headers of the environment contain the key of the backend that it names, and are not for another one.
-    own = _environment_headers(environ) if named is None or _origin(named) == _origin(address) else {}
-    protocol = environ.get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") or environ.get("OTEL_EXPORTER_OTLP_PROTOCOL")
-    compression = environ.get("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION") or environ.get(
-        "OTEL_EXPORTER_OTLP_COMPRESSION"
-    )
+    # Headers in the environment contain the key of the backend in the environment: no other one receives them.
+    is_configured = configured is None or _origin(configured) == _origin(address)
+    own = _environment_headers(environ) if is_configured else {}
     return Destination(
         address,
         {**own, **_read_headers(headers, "--header")},
-        is_json=protocol == "http/json",
-        is_compressed=compression != "none",
+        is_json=_variable(environ, "PROTOCOL") == "http/json",
+        is_compressed=_variable(environ, "COMPRESSION") != "none",
     )
+
+
+def _variable(environ: Mapping[str, str], name: str) -> str | None:
+    """Return the variable for traces, or else the one for all signals."""
+    return environ.get(f"OTEL_EXPORTER_OTLP_TRACES_{name}") or environ.get(f"OTEL_EXPORTER_OTLP_{name}")
 
 
 def is_same_server(one: str, other: str) -> bool:
     return _origin(one) == _origin(other)
 
 
-def _named(environ: Mapping[str, str]) -> str | None:
-    whole, base = (environ.get(f"OTEL_EXPORTER_OTLP_{name}") for name in ("TRACES_ENDPOINT", "ENDPOINT"))
-    return whole or (_traces_url(base) if base else None)
+def _endpoint_in(environ: Mapping[str, str]) -> str | None:
+    traces, base = (environ.get(f"OTEL_EXPORTER_OTLP_{name}") for name in ("TRACES_ENDPOINT", "ENDPOINT"))
+    return traces or (_traces_url(base) if base else None)
 
 
 def _traces_url(url: str) -> str:
@@ -77,7 +79,7 @@ def _check(address: str, *, is_http_allowed: bool) -> None:
         )
     if parts.scheme == "http" and not is_loopback(parts.hostname) and not is_http_allowed:
         raise click.UsageError(
-            f"http://{parts.netloc} is not encrypted, and not on this machine. Use https, or pass --allow-http."
+            f"http://{parts.netloc} is not encrypted and not on this machine. Use https, or pass --allow-http."
         )
 
 
@@ -96,7 +98,7 @@ def _environment_headers(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _read_headers(items: Iterable[str], origin: str) -> dict[str, str]:
-    """Return headers by name in lower case. Raises UsageError without their values."""
+    """Return headers by their names in lower case. Raises UsageError, which never contains a value."""
     headers = {}
     for item in items:
         name, separator, value = item.partition("=")

@@ -1,7 +1,7 @@
 """Send the new spans of all sessions, once or until the process ends.
 
-A session is read when its counts differ from those at the last time, which were listed before it was read then: no
-message can be missed, in whatever order writers commit. Spans are compared by their ids with those sent before.
+A session is read again when its counts or its time of change differ from those at its last reading. They are listed
+before the session is read, so no message is missed, in whatever order writers commit. Only spans with new ids are sent.
 """
 
 import asyncio
@@ -28,13 +28,14 @@ from ash_server.errors import AshError, DatabaseUnavailable, SessionNotFound, Se
 from ash_shared.model.session import Session
 
 MAX_SPANS, MAX_BYTES = 500, 4 * 1024 * 1024
-"""The size of a request, before compression. A larger span is sent alone."""
+"""Limits of a request, before compression."""
 _SESSIONS_PAGE = 1000
 _MIN_PAUSE = 2.0
 _PAUSE_PER_SECOND, _PAUSE_PER_IDLE_SECOND = 3, 10
-"""The pause after a pass takes this many times as long as the pass; the latter if nothing was sent."""
+"""The pause after a pass, as a multiple of its duration; the second if nothing was sent."""
 _MAX_PAUSE = 60.0
 _IDLE = " idle"
+"""Ends the state of a session when its last turn was sent, too."""
 _SCOPE = "ash"
 
 
@@ -49,10 +50,15 @@ class ForwardOptions(NamedTuple):
 
 @dataclass
 class Sums:
+    """Counts of a pass over the sessions."""
+
     spans: int = 0
+    """Spans that the backend has accepted."""
     sessions: set[UUID] = field(default_factory=set)
     rejected: int = 0
+    """Spans that the backend has rejected."""
     unread: int = 0
+    """Sessions that are too large to export."""
 
 
 class Forwarder:
@@ -144,7 +150,7 @@ class Forwarder:
         return (datetime.now(UTC) - session.updated_at).total_seconds() >= self._options.idle
 
     async def _is_from_ash(self, session: Session) -> bool:
-        """True for a session of spans that Ash has sent: servers that forward to each other would never end."""
+        """True for a session of spans that Ash has sent: servers that forward to each other would send them forever."""
         if session.source != "otel":
             return False
         if session.id not in self._from_ash:
@@ -165,6 +171,7 @@ def complete_spans(spans: Sequence[OtlpSpan]) -> list[OtlpSpan]:
 
 
 def batches(spans: Sequence[OtlpSpan]) -> Iterator[list[OtlpSpan]]:
+    """Yield the spans in parts of at most MAX_SPANS and MAX_BYTES; a larger span is alone."""
     batch: list[OtlpSpan] = []
     total = 0
     for span in spans:

@@ -1,4 +1,4 @@
-"""The spans that a backend has received, in a file of ASH_HOME: a restart continues after them."""
+"""The spans that a backend has accepted, in a file of ASH_HOME, so that a restart continues after them."""
 
 import os
 import sqlite3
@@ -25,7 +25,7 @@ class SentSpans:
         self._connection = connection
 
     def states(self) -> dict[UUID, str]:
-        """Return the state of each session when all of its spans were sent."""
+        """Return the last state of each session with no spans left to send."""
         rows = self._connection.execute("SELECT session, state FROM sessions")
         return {UUID(bytes=session): state for session, state in rows}
 
@@ -49,14 +49,14 @@ class SentSpans:
 
 
 def cursor_path(home: Path, store: str, tenant: str, url: str) -> Path:
-    """Return the file of a store, a tenant and a backend."""
+    """Return the path of the file for a store, a tenant and a backend."""
     name = blake2b(f"{store}\n{tenant}\n{url}".encode(), digest_size=8).hexdigest()
     return home / "forward" / f"{name}.sqlite"
 
 
 @contextmanager
 def open_cursor(path: Path) -> Iterator[SentSpans]:
-    """Raises ClickException for a file that cannot be used, or that another process uses."""
+    """Open or create the file. Raises ClickException if it cannot be used, or if another process uses it."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Created here, so that only this user can read it.

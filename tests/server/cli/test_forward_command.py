@@ -403,7 +403,7 @@ def test_the_address_of_a_backend(url: str | None, environ: dict[str, str], addr
 @pytest.mark.parametrize(
     ("url", "headers", "problem"),
     [
-        (None, (), "Name the URL"),
+        (None, (), "Pass the URL"),
         ("ftp://a.example", (), "begins with https://"),
         ("http://a.example", (), "not encrypted"),
         ("https://user:secret@a.example", (), "no user"),
