@@ -160,14 +160,15 @@ class Forwarder:
 
 
 def complete_spans(spans: Sequence[OtlpSpan]) -> list[OtlpSpan]:
-    """Return the spans that no later message changes: without the last turn, and the last answer without a result."""
+    """Return the spans that no later message changes: without the last turn and the last answer.
+
+    Results of calls do not end an answer: its other parts and its usage may follow.
+    """
     if not spans:
         return []
-    last = spans[-1]["spanId"]  # of the last turn, which ends its trace
-    after = max((n for n, span in enumerate(spans) if span["name"].startswith("execute_tool")), default=-1)
-    answers = [n for n, span in enumerate(spans) if span["name"].startswith("chat")]
-    open_answer = answers[-1] if answers and answers[-1] > after else None
-    return [span for n, span in enumerate(spans) if span["spanId"] != last and n != open_answer]
+    turn = spans[-1]["spanId"]  # ends its trace
+    answer = next((span["spanId"] for span in reversed(spans) if span["name"].startswith("chat")), None)
+    return [span for span in spans if span["spanId"] not in (turn, answer)]
 
 
 def batches(spans: Sequence[OtlpSpan]) -> Iterator[list[OtlpSpan]]:

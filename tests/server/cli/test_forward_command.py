@@ -24,6 +24,7 @@ from ash_server.cli.forward.backend import Backend, BackendRefuses, BackendUnava
 from ash_server.cli.forward.destination import Destination, read_destination
 from ash_server.cli.forward.forwarder import MAX_SPANS, batches, complete_spans
 from ash_server.settings import Settings
+from ash_shared import to_otlp, transform_messages
 from tests.client.test_ash_client import serving_requests
 from tests.cluster import not_on_cluster
 from tests.conftest import at_database, new_database
@@ -439,21 +440,32 @@ def test_other_machines_need_encryption_unless_allowed() -> None:
     )
 
 
-def test_complete_spans_end_before_an_answer_without_a_result() -> None:
-    names = [
-        "chat m",
-        "execute_tool Bash",
-        "chat m",
-        "invoke_agent a",
-        "chat m",
-        "execute_tool Bash",
-        "invoke_agent a",
+def test_complete_spans_are_the_same_after_later_messages() -> None:
+    """An answer is divided by the result of its first call, and its usage is in its last line."""
+    other = {**CALL, "id": "c2"}
+    lines = [
+        line(1, "user", said("Which tests fail?")),
+        line(2, "assistant", CALL),
+        line(3, "user", RESULT),
+        line(4, "assistant", other).replace('"m4"', '"m2"'),
+        line(5, "user", {**RESULT, "tool_use_id": "c2"}),
+        line(6, "assistant", said("One.")),
+        line(7, "user", said("Why?")),
+        line(8, "assistant", said("A path.")),
     ]
-    spans = [{"name": name, "spanId": str(number)} for number, name in enumerate(names)]
+    usage = '"usage": {"input_tokens": 3, "output_tokens": 40}, "model"'
+    lines = [each.replace('"model"', usage) for each in lines]
+    whole = {span["spanId"]: span for span in spans_of(lines)}
+    complete = [complete_spans(spans_of(lines[:count])) for count in range(1, len(lines) + 1)]
 
-    assert [span["spanId"] for span in complete_spans(spans)] == ["0", "1", "2", "3", "4", "5"]
-    assert [span["spanId"] for span in complete_spans([*spans[:5], spans[6]])] == ["0", "1", "2", "3"]
+    assert all(span == whole[span["spanId"]] for spans in complete for span in spans)
+    assert [len(spans) for spans in complete] == [0, 0, 1, 1, 2, 3, 4, 5]
     assert complete_spans([]) == []
+
+
+def spans_of(lines: list[str]) -> list[Any]:
+    document = to_otlp(transform_messages("".join(lines)), session_id="s")
+    return list(document["resourceSpans"][0]["scopeSpans"][0]["spans"])
 
 
 def test_requests_have_a_limited_size() -> None:
