@@ -136,8 +136,7 @@ async def find_in_session(
         (_LIST_HITS_OF_SHORT, _COUNT_HITS_OF_SHORT) if is_short else (_LIST_HITS, _COUNT_HITS)
     )
     rows = await _fetch_hits(conn, list_hits[place], params)
-    if rows:
-        hits = await _to_hits(conn, rows, params, parsed, redacted=redacted)
+    if rows and (hits := await _to_hits(conn, rows, params, parsed, redacted=redacted)):
         return _to_page(hits, rows[0].total)
     await get_session(conn, session_id)
     counted = await conn.execute(count_hits[place], params, prepare=False)
@@ -158,7 +157,7 @@ async def _find_near(
     window = await _read_window(conn, scope, params)
     hits = await _to_hits(conn, window.hits, params, parsed, redacted=redacted)
     cursors = {"next_after": window.next_after, "prev_before": window.prev_before}
-    if len(hits) < len(window.hits):
+    if 0 < len(hits) < len(window.hits):  # none are left of a log that is rebuilt meanwhile
         if params["before"] is None:
             cursors["next_after"] = hits[-1].event_sequence
         else:
@@ -187,7 +186,7 @@ async def _read_window(conn: AsyncConnection, scope: SearchScope, params: Mappin
     return _Window(
         hits,
         next_after if next_after < last else None,
-        prev_before if prev_before > first else None,
+        prev_before if prev_before > (start if is_backward else first) else None,
         last,
     )
 

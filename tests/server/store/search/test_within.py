@@ -95,6 +95,34 @@ async def test_a_page_around_a_place_continues_in_both_directions(
 
 
 @pytest.mark.usefixtures("few_rows")
+async def test_pages_backwards_end_after_a_place(connection: AsyncConnection, session: UUID) -> None:
+    """A client that keeps `after` on all pages gets the last one."""
+    row = await connection.execute(PLACE, [session])
+    ((after,),) = await row.fetchall()
+    sequences, before = list[int | None](), 2**53 - 1
+    for _ in range(20):
+        page = await find_in_session(connection, session, "heron", limit=2, after=after, before=before)
+        sequences += [hit.sequence for hit in reversed(page.hits)]
+        if not isinstance(page.prev_before, int):
+            break
+        before = page.prev_before
+
+    assert (sequences, page.prev_before) == ([30, 27, 24], None)
+
+
+@pytest.mark.parametrize("is_long", [False, True])
+async def test_events_may_disappear_before_their_texts_are_read(
+    connection: AsyncConnection, session: UUID, is_long: bool, request: pytest.FixtureRequest
+) -> None:
+    if is_long:
+        request.getfixturevalue("few_rows")
+    await connection.execute("DELETE FROM events WHERE session_id = %s", [session])
+    page = await find_in_session(connection, session, "crane")
+
+    assert page.hits == []
+
+
+@pytest.mark.usefixtures("few_rows")
 async def test_hits_of_a_frequent_word_are_counted_up_to_a_limit(
     connection: AsyncConnection, session: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
