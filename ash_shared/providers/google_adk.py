@@ -398,13 +398,10 @@ _ROW_COLUMNS = frozenset({"actions", "app_name", "session_id", "user_id"})
 
 
 def _row_parts(row: Record, parsed: ParsedRecord) -> list[Part]:
+    """Return the parts of a row, which equal those of the event in the document of the session."""
     event = _row_event(row)
-    event_parsed = ParsedRecord(parsed.kind, parsed.role, parsed.blocks)
-    key = f"events/{row['key']}"
-    return [
-        part if part.role is None else replace(part, key=key, relation="new_version")
-        for part in _event_parts(event, event_parsed)
-    ]
+    id = text_at(event, "id") or text_at(row, "columns", "id") or f"events/{row['key']}"
+    return keyed_parts(id, [replace(part, key=None) for part in _event_parts(event, _parse_event(event))])
 
 
 def _row_steps(row: Record, parsed: ParsedRecord) -> list[Step]:

@@ -102,6 +102,20 @@ def test_a_streamed_text_and_its_fragments_have_the_same_response(file: str) -> 
     assert responses["assistant_chunk"] == responses["assistant_done"]
 
 
+@pytest.mark.parametrize("session", ["s-1", "s-4"])
+def test_a_session_as_document_and_as_rows(session: str) -> None:
+    """Both may be imported, into the same session."""
+    file = "api_server.sql" if session == "s-1" else "database_service.sql"
+    document, rows = records_of(f"{session}.session.json"), records_of(file, session)
+
+    assert said([*document, *rows]) == said([*rows, *document]) == said(document)
+    prompts = [
+        [each["payload"]["text"] for each in follow(records, ends=True) if each["type"] == "user_message"]
+        for records in (document, rows, [*document, *rows], [*rows, *document])
+    ]
+    assert prompts == [prompts[0]] * 4
+
+
 def test_agents_that_stream_at_the_same_time() -> None:
     node = {"node_info": {"path": "harbour"}}
     north, south = ({**node, "author": name, "id": name} for name in ("north", "south"))
