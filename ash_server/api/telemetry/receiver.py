@@ -108,7 +108,7 @@ async def _store(request: Request[Any, Any, Any], store: InjectedStore, export: 
 async def _create_with_messages(
     request: Request[Any, Any, Any], store: InjectedStore, sessions: Mapping[str, Sequence[NewMessage]]
 ) -> set[str]:
-    """Create sessions with their messages, and return the names of those that are done."""
+    """Create sessions with their messages, and return the names of the sessions that are stored."""
     key_id, done = creator_of(request, None).key_id, set[str]()
     for batch in _batches(sessions):
         created = await store.bulk.create_sessions(SOURCE, batch, key_id=key_id)
@@ -128,7 +128,7 @@ def _batches(sessions: Mapping[str, Sequence[NewMessage]]) -> Iterator[list[Fill
             batch, size = [], 0
         batch.append(session)
         size += len(session.messages)
-    if len(batch) > 1:  # a single one takes as long by itself
+    if len(batch) > 1:  # a single session is created as fast by itself
         yield batch
 
 

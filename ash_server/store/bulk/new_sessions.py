@@ -1,7 +1,7 @@
-"""Create many sessions with their first messages, in one transaction and a fixed number of statements.
+"""Create many sessions with their first messages, in one transaction and few statements.
 
-Appending to each session takes ten statements and two transactions, which for a session of one message is most of the
-work. Sessions that are not stored need no lock and no lookup, so their events are derived before the transaction.
+Creating a session and appending to it take ten statements and two transactions, most of the work for a session with one
+message. A session that is not stored yet needs no lock and no lookup, so its events are derived before the transaction.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ from ash_server.store.connections.pool import is_distributed, one_transaction
 from ash_server.store.connections.tenants import Tenant
 from ash_server.store.drift import DescribedMessage, insert_drift
 from ash_server.store.facts.replacements import session_id_for
-from ash_server.store.log import open_texts
+from ash_server.store.log import kept_states, open_texts
 from ash_server.store.log.derived import Derived
 from ash_server.store.log.tool_calls import encode_calls, write_calls
 from ash_server.store.log.totals import TotalsOfLog
@@ -36,28 +36,30 @@ from ash_shared.model.session import PROMPTS_OF
 from ash_shared.parsing.parse import PARSER_VERSION
 
 MAX_MESSAGES = 20
-"""Messages of a session; with more, an append of its own takes no longer."""
+"""Messages of a session; with more, an append to the session takes no longer."""
 
 SQL = statements(__file__)
 
 _encode = msgspec.json.Encoder().encode
 
 _SPARSE_COLUMNS = ("explicit_ids", "chunk_groups", "text_ranges")
-"""The columns of events that are often NULL in all rows."""
+"""Columns of events that are often NULL in all rows."""
 
 
 class FilledSession(NamedTuple):
+    """A session to create, with its messages."""
+
     external_id: str
     messages: Sequence[NewMessage]
 
     @property
     def content(self) -> str:
-        """Its texts, whose size decides whether a thread reads them."""
+        """All texts: their size decides whether a thread parses them."""
         return "".join(each.content for each in self.messages)
 
 
-class ReadSession(NamedTuple):
-    """A session with all that is stored of it."""
+class PreparedSession(NamedTuple):
+    """A session with the rows to store for it."""
 
     name: str
     id: UUID
@@ -78,33 +80,35 @@ class BulkStore(Resource):
     ) -> dict[str, UUID]:
         """Create sessions with their messages, all or none, and return the ids of the new ones by external id.
 
-        The others are left to `sessions.create` and `messages.append`: stored ones, and those that need more than
-        these statements. Raises InvalidId, DuplicateInBatch, InvalidUtf8, NulByte.
+        Stored sessions, and those that need other statements, are left to `sessions.create` and `messages.append`.
+        Raises InvalidId, DuplicateInBatch, InvalidUtf8, NulByte.
         """
         async with self._connections.changes() as conn:
             if is_distributed(conn):
                 return {}
-        read = await read_sessions(source, sessions, self.tenant)
-        if not read:
+        prepared = await prepare_sessions(source, sessions, self.tenant)
+        if not prepared:
             return {}
         async with self._connections.changes() as conn:
-            created = await write_sessions(conn, read, key_id)
+            created = await write_sessions(conn, prepared, key_id)
         for id in created:
             self._wake(id)
-        return {each.name: each.id for each in read if each.id in created}
+        return {each.name: each.id for each in prepared if each.id in created}
 
 
-async def read_sessions(source: str, sessions: Iterable[FilledSession], tenant: Tenant) -> list[ReadSession]:
-    """Return what is stored of the sessions, except for those that need statements of their own."""
+async def prepare_sessions(
+    source: str, sessions: Iterable[FilledSession], tenant: Tenant
+) -> list[PreparedSession]:
+    """Parse the sessions and derive their rows, except for sessions that these statements cannot create."""
     few = [each for each in sessions if 0 < len(each.messages) <= MAX_MESSAGES]
-    read = await offload_each(partial(_read, source=source, now=milliseconds(), tenant=tenant), few)
-    return [each for each in read if each is not None]
+    prepared = await offload_each(partial(_prepare, source=source, now=milliseconds(), tenant=tenant), few)
+    return [each for each in prepared if each is not None]
 
 
-def _read(new: FilledSession, *, source: str, now: int, tenant: Tenant) -> ReadSession | None:
-    """Return what is stored of a session; None if it needs statements of its own."""
+def _prepare(new: FilledSession, *, source: str, now: int, tenant: Tenant) -> PreparedSession | None:
+    """Parse a session and derive its rows; None if these statements cannot create it."""
     id = session_id_for(source, new.external_id, tenant)
-    messages = [_prepare(id, each) for each in new.messages]
+    messages = [_prepare_message(id, each) for each in new.messages]
     check_messages(messages)
     normalizer, derived = Normalizer(), Derived()
     try:
@@ -117,6 +121,8 @@ def _read(new: FilledSession, *, source: str, now: int, tenant: Tenant) -> ReadS
     totals = TotalsOfLog()
     totals.add(each.event for each in events)
     kept, stored, saved = totals.kept(len(events)), columns(events), normalizer.save()
+    place = len(messages), len(events)
+    chain, _ = kept_states.follow(kept_states.Chain(), facts, 0, place, saved.state, kept)
     own_source = facts.source if source == "unknown" else source
     counters = {
         "session_id": id,
@@ -129,8 +135,10 @@ def _read(new: FilledSession, *, source: str, now: int, tenant: Tenant) -> ReadS
         "active_ms": derived.facts.active_ms,
         "totals": kept.totals,
         "totals_sequence": kept.sequence,
+        "kept_sequence": chain.sequence,
+        "kept_facts": chain.facts,
     }
-    return ReadSession(
+    return PreparedSession(
         new.external_id,
         id,
         messages,
@@ -143,7 +151,7 @@ def _read(new: FilledSession, *, source: str, now: int, tenant: Tenant) -> ReadS
     )
 
 
-def _prepare(session_id: UUID, new: NewMessage) -> PreparedMessage:
+def _prepare_message(session_id: UUID, new: NewMessage) -> PreparedMessage:
     return prepare_message(
         session_id,
         new.content,
@@ -169,7 +177,7 @@ def _derive(
 
 
 async def write_sessions(
-    conn: AsyncConnection, sessions: Iterable[ReadSession], key_id: UUID | None = None
+    conn: AsyncConnection, sessions: Iterable[PreparedSession], key_id: UUID | None = None
 ) -> set[UUID]:
     """Store the sessions with ids that are not taken, and return their ids.
 
@@ -186,7 +194,7 @@ async def write_sessions(
     return created
 
 
-async def _write_new(conn: AsyncConnection, new: Sequence[ReadSession]) -> None:
+async def _write_new(conn: AsyncConnection, new: Sequence[PreparedSession]) -> None:
     counters = _encode([each.counters for each in new]).decode()
     await conn.execute(SQL.add_counters, {"counters": counters, "normalizer_version": NORMALIZER_VERSION})
     await conn.execute(SQL.add_messages, {**_message_columns(new), "parser_version": PARSER_VERSION})
@@ -201,7 +209,7 @@ async def _write_new(conn: AsyncConnection, new: Sequence[ReadSession]) -> None:
         await insert_drift(conn, each.id, map(DescribedMessage, count(1), described))
 
 
-def _message_columns(sessions: Sequence[ReadSession]) -> dict[str, Any]:
+def _message_columns(sessions: Sequence[PreparedSession]) -> dict[str, Any]:
     placed = [(each.id, *pair) for each in sessions for pair in enumerate(each.messages, 1)]
     messages = [message for _, _, message in placed]
     described = [message.described for message in messages]
@@ -222,7 +230,7 @@ def _message_columns(sessions: Sequence[ReadSession]) -> dict[str, Any]:
     }
 
 
-def _event_columns(sessions: Sequence[ReadSession]) -> dict[str, Any]:
+def _event_columns(sessions: Sequence[PreparedSession]) -> dict[str, Any]:
     sizes = [len(each.events["types"]) for each in sessions]
     joined = {
         name: [value for each in sessions for value in each.events[name]] for name in sessions[0].events

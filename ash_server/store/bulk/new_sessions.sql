@@ -10,7 +10,7 @@ json_to_recordset(%(sessions)b::json) AS value (
 json_to_recordset(%(counters)b::json) AS value (
     session_id uuid, message_sequence bigint, event_sequence bigint, normalizer_state text, errors bigint,
     unrecognised bigint, may_have_chunks bool, prompts bigint, turns bigint, active_ms bigint, totals text,
-    totals_sequence bigint)
+    totals_sequence bigint, kept_sequence bigint, kept_facts text)
 
 -- name: add_sessions
 -- New sessions with the facts in their messages, unless their ids are taken. The result is the ids of the new ones.
@@ -26,7 +26,7 @@ WITH progress AS (
     INSERT INTO search_progress (session_id) SELECT session_id FROM {counters}
 )
 INSERT INTO session_counters (session_id, message_sequence, event_sequence, normalizer_state, errors, unrecognised,
-    may_have_chunks, prompts, turns, active_ms, totals, totals_sequence, normalizer_version)
+    may_have_chunks, prompts, turns, active_ms, totals, totals_sequence, kept_sequence, kept_facts, normalizer_version)
 SELECT value.*, %(normalizer_version)b::int FROM {counters}
 
 -- name: add_messages

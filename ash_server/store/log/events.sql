@@ -42,7 +42,7 @@ WHERE session_id = %(session_id)b AND sequence > %(after)b AND sequence < %(befo
   ))
 
 -- name: find_first_after_message
--- The first of some events that is not before a message.
+-- The first of these events that belongs to a message, or to a later one.
 SELECT sequence FROM events
 WHERE session_id = %b AND sequence = ANY(%b::bigint[]) AND message_sequence >= %b
 ORDER BY sequence LIMIT 1

@@ -1,8 +1,8 @@
-"""States of the normaliser after every some hundred messages of a session.
+"""States of the normaliser, kept after every 100 messages of a session.
 
-A deletion derives the events from the last state before its message, instead of from the first message. The row of a
-session's counters contains the facts of the messages since the last state, so that the facts of all messages are known
-without reading them.
+A deletion derives the events from the last state before its message, instead of from the first message. The
+counters of the session contain the facts of the messages since the last state, so the facts of all messages are known
+without reading the messages.
 """
 
 from bisect import bisect_left
@@ -27,7 +27,7 @@ MAX_STATE = 256 * 1024
 """Characters of a state; a longer one is not kept."""
 
 INCOMPLETE = -1
-"""Instead of the last message: states are missing, or another version derived them."""
+"""The sequence of a chain with missing states, or with states of another version."""
 
 _END = 2**62
 
@@ -35,7 +35,7 @@ SQL = statements(__file__)
 
 
 class KeptState(NamedTuple):
-    """The state after a message and the events up to another one."""
+    """The state after a message and its events."""
 
     message_sequence: int
     event_sequence: int
@@ -63,7 +63,7 @@ _decode = msgspec.json.Decoder(_Facts).decode
 
 
 class Chain(NamedTuple):
-    """The columns of the counters."""
+    """The columns of the counters about the states of a session."""
 
     sequence: int = INCOMPLETE
     """The last message with a state."""
@@ -86,7 +86,7 @@ def encode_facts(facts: RecordFacts) -> str:
 
 
 def is_small(state: str | None) -> bool:
-    """True if a state is kept. The beginnings of open texts are apart from the state."""
+    """True if a state can be kept: it is not too long, and contains its open texts completely."""
     return state is None or (len(state) <= MAX_STATE and '"beginning_length":' not in state)
 
 
@@ -105,7 +105,7 @@ def follow(
     state: str | None,
     totals: KeptTotals | None,
 ) -> Continued:
-    """Add the facts of new messages, and keep the state if the last one is far enough.
+    """Add the facts of new messages, and keep their state if INTERVAL messages have passed.
 
     `last` is the last message before the append, `place` the last message and event after it.
     """
@@ -164,12 +164,12 @@ async def is_complete(conn: AsyncConnection, session_id: UUID) -> bool:
 
 
 async def find_last(conn: AsyncConnection, session_id: UUID, message: int) -> KeptState | None:
-    """Return the last state that does not follow later messages; None without one."""
+    """Return the last state up to a message; None if there is none."""
     return await _find(conn, SQL.find_last, session_id, message)
 
 
 async def find_next(conn: AsyncConnection, session_id: UUID, message: int) -> KeptState | None:
-    """Return the first state after a message; None without one."""
+    """Return the first state that includes a message; None if there is none."""
     return await _find(conn, SQL.find_next, session_id, message)
 
 
@@ -206,7 +206,7 @@ async def replace_between(
     states: Sequence[KeptState],
     rest: RecordFacts,
 ) -> None:
-    """Replace the states between two. `rest` are the facts of the messages before the second one."""
+    """Replace the states between two others. `rest` are the facts of the messages before the second one."""
     first, end = between
     await conn.execute(SQL.delete_between, [session_id, first, end])
     await insert(conn, session_id, states)
@@ -220,20 +220,21 @@ async def forget(conn: AsyncConnection, session_id: UUID) -> None:
 
 
 async def forget_totals(conn: AsyncConnection, session_id: UUID, first: int) -> None:
+    """Mark the totals of the states from a message on as unknown."""
     await conn.execute(SQL.forget_totals, [session_id, first])
 
 
 async def find_events(conn: AsyncConnection, session_id: UUID, messages: Sequence[int]) -> list[int]:
-    """Return the last event up to each of these messages, which are in ascending order. Reads the whole log."""
+    """Return the last event up to each of these messages, in ascending order. Reads the whole log."""
     if not messages:
         return []
     thresholds = [message + 1 for message in messages]
     rows = await (await conn.execute(SQL.list_places, [thresholds, session_id])).fetchall()
     ends, last = sorted(rows), 0
-    found = []
+    events = []
     for part in range(len(messages)):
         index = bisect_left(ends, (part, 0))
         if index < len(ends) and ends[index][0] == part:
             last = max(last, ends[index][1])
-        found.append(last)
-    return found
+        events.append(last)
+    return events

@@ -3,7 +3,7 @@
 message_sequence, event_sequence, state, totals, facts
 
 -- name: insert
--- States. The rows come from the counters of their session, so that Citus sends the statement to one shard.
+-- New states. The rows come from the counters of their session, so that Citus sends the statement to one shard.
 INSERT INTO kept_states (session_id, {columns})
 SELECT session_id, new.*
 FROM session_counters, unnest(%(message_sequences)b::bigint[], %(event_sequences)b::bigint[], %(states)b::text[],
@@ -21,13 +21,13 @@ WHERE session_id = %(session_id)b AND kept_sequence = coalesce(
 SELECT kept_sequence, kept_facts FROM session_counters WHERE session_id = %b
 
 -- name: find_last
--- The last state before the message after this one.
+-- The last state up to a message.
 SELECT {columns} FROM kept_states
 WHERE session_id = %b AND message_sequence <= %b
 ORDER BY message_sequence DESC LIMIT 1
 
 -- name: find_next
--- The first state after a message.
+-- The first state that includes a message.
 SELECT {columns} FROM kept_states
 WHERE session_id = %b AND message_sequence >= %b
 ORDER BY message_sequence LIMIT 1
@@ -47,7 +47,7 @@ DELETE FROM kept_states WHERE session_id = %b AND message_sequence > %b AND mess
 UPDATE kept_states SET facts = %b WHERE session_id = %b AND message_sequence = %b
 
 -- name: forget_totals
--- Totals that are not known any more, after a message.
+-- Totals that are unknown from a message on.
 UPDATE kept_states SET totals = '' WHERE session_id = %b AND message_sequence >= %b
 
 -- name: set_chain
@@ -55,6 +55,6 @@ UPDATE kept_states SET totals = '' WHERE session_id = %b AND message_sequence >=
 UPDATE session_counters SET kept_sequence = %b, kept_facts = %b WHERE session_id = %b
 
 -- name: list_places
--- The last event of each part of the messages.
+-- The last event of each range of messages.
 SELECT width_bucket(message_sequence, %b::bigint[]) AS part, max(sequence) FROM events
 WHERE session_id = %b GROUP BY part

@@ -385,7 +385,7 @@ open_texts = Table(
     PrimaryKeyConstraint("session_id", "number", "start"),
 )
 
-# States of the normaliser after every some hundred messages: a deletion derives the events after one of them.
+# States of the normaliser after every 100 messages: a deletion derives the events after one of them.
 kept_states = Table(
     "kept_states",
     metadata,

@@ -13,7 +13,7 @@ import pytest
 from psycopg import AsyncConnection, AsyncCursor, AsyncServerCursor
 
 from ash_server.store import message_pages
-from ash_server.store.bulk.new_sessions import FilledSession, read_sessions, write_sessions
+from ash_server.store.bulk.new_sessions import FilledSession, prepare_sessions, write_sessions
 from ash_server.store.connections.pool import Connect
 from ash_server.store.connections.tenants import APP_ROLE, DEFAULT
 from ash_server.store.conversation.projection_inputs import read_summary
@@ -166,8 +166,8 @@ async def create_sessions(conn: AsyncConnection) -> None:
     span = {"attributes": [{"key": key, "value": {"stringValue": value}} for key, value in values.items()]}
     text = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]})
     sessions = [FilledSession(f"s{number}", [NewMessage(text, id="1")]) for number in range(100)]
-    read = await read_sessions("otel", sessions, DEFAULT)
-    assert len(await write_sessions(conn, read)) == 100
+    prepared = await prepare_sessions("otel", sessions, DEFAULT)
+    assert len(await write_sessions(conn, prepared)) == 100
 
 
 PROMPT, CALL, RESULT, ANSWER = turn(TURNS)
