@@ -25,7 +25,7 @@ from psycopg import AsyncConnection, DatabaseError, InternalError, OperationalEr
 
 from ash_server.errors import DatabaseUnavailable, DiskFull, SchemaMismatch, WriteUnconfirmed
 from ash_server.store.connections.pool import Connect, Pool
-from ash_server.store.connections.restoring import find_cold_session, restore_session
+from ash_server.store.connections.restoring import find_cold_session, restore_to_read
 from ash_server.store.connections.tenants import DEFAULT, Tenant
 
 P = ParamSpec("P")
@@ -301,7 +301,7 @@ async def _restore(connections: Connections, error: DatabaseError) -> None:
     if session_id is None:
         raise error
     async with connections.changes() as conn:
-        await restore_session(conn, session_id)
+        await restore_to_read(conn, session_id)
 
 
 def _describe(method: Method, function: Callable[..., Any]) -> Method:

@@ -54,6 +54,18 @@ async def restore_session(conn: AsyncConnection, session_id: UUID) -> bool:
     return True
 
 
+async def restore_to_read(conn: AsyncConnection, session_id: UUID) -> None:
+    """Restore a session after `cold_text` has raised its error.
+
+    Raises ArchiveDamaged, also if texts are missing although the session is not cold: repeating would never end.
+    """
+    if await restore_session(conn, session_id):
+        return
+    lost = await conn.execute(SQL.find_lost, {"session_id": session_id})
+    if await lost.fetchone() is not None:
+        raise ArchiveDamaged(f"The session {session_id} lacks texts, but is not marked as cold.")
+
+
 async def read_parts(conn: AsyncConnection, session_id: UUID) -> AsyncGenerator[ArchivePart, None]:
     """Yield the parts of an archive. Raises ArchiveDamaged."""
     number = 0

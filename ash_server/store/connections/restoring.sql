@@ -26,6 +26,14 @@ WHERE events.session_id = %b AND events.sequence = archived.sequence AND stored_
 UNION ALL
 (SELECT sequence FROM events WHERE session_id = %(session_id)b AND stored_json IS NULL LIMIT 1)
 
+-- name: find_lost
+-- Rows if the session is not cold, and has messages or events without a text.
+(SELECT sequence FROM messages WHERE session_id = %(session_id)b AND content IS NULL AND NOT EXISTS (
+    SELECT FROM cold_sessions WHERE session_id = %(session_id)b AND restored_at IS NULL) LIMIT 1)
+UNION ALL
+(SELECT sequence FROM events WHERE session_id = %(session_id)b AND stored_json IS NULL AND NOT EXISTS (
+    SELECT FROM cold_sessions WHERE session_id = %(session_id)b AND restored_at IS NULL) LIMIT 1)
+
 -- name: delete_archive
 -- The archive of a restored session.
 DELETE FROM cold_archives WHERE session_id = %b

@@ -11,7 +11,7 @@ from psycopg.errors import InsufficientPrivilege, InvalidParameterValue
 from ash_server.errors import DatabaseUnavailable, SchemaMismatch
 from ash_server.store.connections import driver
 from ash_server.store.connections.driver import Connection
-from ash_server.store.connections.restoring import find_cold_session, restore_session
+from ash_server.store.connections.restoring import find_cold_session, restore_to_read
 from ash_server.store.connections.tenants import (
     APP_ROLE,
     Tenant,
@@ -144,7 +144,7 @@ class _RestoringCursor(AsyncCursor[Any]):
                 session_id = find_cold_session(error)
                 if session_id is None:
                     raise
-            await restore_session(connection, session_id)
+            await restore_to_read(connection, session_id)
 
     async def _execute(self, *args: Any, **kwargs: Any) -> Self:
         return await super().execute(*args, **kwargs)

@@ -29,6 +29,7 @@ from ash_server.store.connections.archive_parts import ArchivePart, pack, unpack
 from ash_server.store.connections.pool import direct_url
 from ash_server.store.connections.tenants import get_or_create_tenant
 from ash_server.transfer.exporting.jsonl import FORMATS
+from tests.waiting import TIMEOUT
 
 LATER = datetime.now(UTC) + timedelta(days=800)
 """Long after the sessions of the tests."""
@@ -285,6 +286,20 @@ async def test_a_damaged_archive_is_an_error_that_names_the_session(
     assert (await store.sessions.get(id)).id == id
     await set_cold_policy(store, NewColdPolicy("90d"))
     await run_cold_policy(store)
+
+
+@pytest.mark.parametrize("reader", ["outside a transaction", "in a transaction"])
+async def test_missing_texts_of_a_session_that_is_not_cold_are_an_error(
+    store: Store, database_url: str, reader: str
+) -> None:
+    id = await create(store)
+    await archive(store, id)
+    with psycopg.connect(direct_url(database_url), autocommit=True) as conn:
+        conn.execute("DELETE FROM cold_sessions")
+
+    reading: Any = read_texts(store, id) if reader == "outside a transaction" else store.events.rebuild(id)
+    with pytest.raises(ArchiveDamaged, match=str(id)):
+        await asyncio.wait_for(reading, TIMEOUT)
 
 
 async def test_tenants_archive_and_restore_only_their_sessions(store: Store, database_url: str) -> None:

@@ -11,7 +11,7 @@ _TEXT = re.compile(r"(?<!\$)\b(?:content|stored_json)\b(?!')")
 ALLOWED = {
     "bulk/new_sessions.sql": 6,  # new messages and events
     "cold/archiving.sql": 14,  # reads and clears the texts
-    "connections/restoring.sql": 6,
+    "connections/restoring.sql": 8,
     "log/events.sql": 4,  # new events, and a name
     "log/open_texts.sql": 4,  # of another table
     "log/ranges.sql": 1,  # names of columns
