@@ -210,6 +210,16 @@ class TotalsOfLog:
         totals.known = last
         return KeptTotals(_encode(totals).decode(), last)
 
+    def has_names_of(self, other: "TotalsOfLog") -> bool:
+        """True if all names in the numbers by name of other totals are in these, too."""
+        if self._folds is None or other._folds is None:
+            return False
+        pairs = [
+            (self._folds.items.state, other._folds.items.state),
+            (self._folds.summary.state, other._folds.summary.state),
+        ]
+        return all(_names(others) <= _names(own) for own, others in pairs)
+
 
 _SUMS = {
     *("thinking", "tools", "results", "system", "raw", "intermediate"),
@@ -234,6 +244,11 @@ def _correct(stored: msgspec.Struct, rest: msgspec.Struct, full: msgspec.Struct,
         else:
             return False
     return True
+
+
+def _names(state: msgspec.Struct) -> set[tuple[str, str]]:
+    counts = {name: getattr(state, name) for name in _SUMS.intersection(state.__struct_fields__)}
+    return {(name, key) for name, values in counts.items() if isinstance(values, dict) for key in values}
 
 
 def _is_same(one: Any, other: Any) -> bool:

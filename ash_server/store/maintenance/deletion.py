@@ -308,7 +308,7 @@ class _Deletion:
         if self._end is not None and comparison.start is not None:
             between = comparison.start.message_sequence, self._end.message_sequence
             await kept_states.replace_between(conn, session_id, between, states.states, rest)
-            if not comparison.has_same_totals:
+            if not comparison.has_same_totals or comparison.has_other_names:
                 await kept_states.forget_totals(conn, session_id, self._end.message_sequence)
             return
         if comparison.start is None:
@@ -490,6 +490,11 @@ class _Comparison:
         """True if totals of later events can be corrected."""
         full = self.full_totals.kept(0)
         return self.totals.corrected(full, self.full_totals, 0, is_end=False) != NO_TOTALS
+
+    @property
+    def has_other_names(self) -> bool:
+        """True if totals of later events may contain names that only the message has."""
+        return not self.totals.has_names_of(self.full_totals)
 
     async def first_stated(self) -> int | None:
         """Return the first message with usage or calls that depend on the message; None if all have been read."""

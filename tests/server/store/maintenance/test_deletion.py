@@ -167,6 +167,15 @@ CASES = {
         [GO, claude("assistant", "u1", [{"type": "text", "text": CANARY}], isApiErrorMessage=True), DONE],
         (2,),
     ),
+    "code of an error": Case(
+        [
+            GO,
+            DONE,
+            claude("assistant", "u1", "x", isApiErrorMessage=True, error=CANARY),
+            claude("user", "u2", "next"),
+        ],
+        (3,),
+    ),
 }
 
 
