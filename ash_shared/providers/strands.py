@@ -137,7 +137,7 @@ def _parse_document(record: Record) -> ParsedRecord:
         return control_record(record, _name_of(record))
     rest = value_at(record, "data")
     state = [] if rest is None else [raw_block("control", without(rest, "messages"), "data")]
-    return ParsedRecord("message", "system", bounded([head, *state, *items]))
+    return ParsedRecord("message", "user", bounded([head, *state, *items]))
 
 
 def _name_of(record: Record) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ash_shared import parse_message
+from ash_shared import describe_message, parse_message
 from tests.shared.conftest import RECORDINGS
 from tests.shared.logs import follow, short_events, state_answers
 from tests.shared.texts import texts_of
@@ -87,6 +87,15 @@ def test_a_snapshot_has_the_summary_in_its_place() -> None:
         ("assistant", [("text", "The gate did not open: it is rusty.")]),
         *LAST,
     ]
+
+
+def test_titles_of_documents_are_prompts() -> None:
+    [snapshot] = records_of("s-1.snapshot.json")
+    graph = {"type": "graph", "current_task": "Watch the harbour.", "node_results": {}}
+
+    prompts = [describe_message(json.dumps(each)).prompt for each in (snapshot, graph)]
+
+    assert prompts == ["Let another agent count the ropes.", "Watch the harbour."]
 
 
 def test_a_later_snapshot_adds_its_messages() -> None:
