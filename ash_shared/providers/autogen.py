@@ -18,6 +18,8 @@ from ash_shared.model.blocks import (
     text_block,
     translate,
     translated,
+    with_extra,
+    without,
 )
 from ash_shared.model.message import Identity, RecordHeader, Role
 from ash_shared.records.contract import (
@@ -65,7 +67,13 @@ def _translate_thought(message: Record) -> Block:
 
 def _translate_contents(message: Record) -> list[Block]:
     """Translate texts and images; AutoGen converts images to PNG."""
-    return [_content_block(each) for each in message["content"]]
+    return _with_rest([_content_block(each) for each in message["content"]], message)
+
+
+def _with_rest(blocks: list[Block], message: Record) -> list[Block]:
+    """Return the blocks with the further values of the message in the first one."""
+    rest = without(message, *_ENVELOPE)
+    return [with_extra(blocks[0], rest), *blocks[1:]] if blocks and rest else blocks
 
 
 def _content_block(content: Any) -> Block:
@@ -81,7 +89,7 @@ def _translate_data(message: Record) -> Block:
 
 
 def _translate_calls(message: Record) -> list[Block]:
-    return [_call(each) for each in message["content"]]
+    return _with_rest([_call(each) for each in message["content"]], message)
 
 
 def _call(call: Record) -> Block:
@@ -91,7 +99,7 @@ def _call(call: Record) -> Block:
 
 
 def _translate_results(message: Record) -> list[Block]:
-    return [_result(each) for each in message["content"]]
+    return _with_rest([_result(each) for each in message["content"]], message)
 
 
 def _result(result: Record) -> Block:
@@ -112,7 +120,10 @@ def _translate_run(message: Record) -> Block:
 def _translate_llm_answer(message: Record) -> list[Block]:
     content, thought = message["content"], message.get("thought")
     thoughts = [] if thought is None else [{"type": "thinking", "thinking": thought}]
-    return [*thoughts, *([text_block(content)] if isinstance(content, str) else _translate_calls(message))]
+    rest = without(message, "thought")
+    if not isinstance(content, str):
+        return [*thoughts, *_translate_calls(rest)]
+    return [*thoughts, *_with_rest([text_block(content)], rest)]
 
 
 def _translate_llm_prompt(message: Record) -> Block | list[Block]:

@@ -136,6 +136,22 @@ def test_other_messages(record: dict[str, Any], blocks: list[Any]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("type", "content"),
+    [
+        ("MultiModalMessage", ["See:"]),
+        ("TextMessage", "See:"),
+        ("ToolCallExecutionEvent", [{"call_id": "c", "content": "b", "name": "n", "is_error": False}]),
+        ("ToolCallRequestEvent", [{"id": "c", "name": "n", "arguments": "{}"}]),
+    ],
+)
+def test_unknown_values_stay_with_the_first_block(type: str, content: Any) -> None:
+    [block] = parse_message(json.dumps(message(type, content, harbour="north"))).parsed
+
+    assert block.extra is not None
+    assert block.extra["harbour"] == "north"
+
+
+@pytest.mark.parametrize(
     "record",
     [
         message("TextMessage", 3),
