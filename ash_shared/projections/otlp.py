@@ -90,7 +90,7 @@ def to_otlp(
 class _Span:
     kind: _Kind
     key: str
-    """Identifies the span among those of its kind."""
+    """Identifies the span among the spans of its kind."""
     turn: "_Turn"
     start: int
     end: int

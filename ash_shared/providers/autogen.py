@@ -49,7 +49,7 @@ from ash_shared.records.json_fields import (
 from ash_shared.records.steps import Chunk, CurrentAgent, ResponseStart, Step
 
 _PEOPLE = frozenset({"user", "user_proxy"})
-"""Sources of messages of a person, by convention; agents have other names."""
+"""Names of senders that are people, by convention."""
 _ENVELOPE = ("content", "created_at", "id", "metadata", "models_usage", "source", "type")
 _METADATA = tuple(name for name in _ENVELOPE if name != "content")
 
@@ -150,7 +150,7 @@ _LLM: Mapping[str, tuple[Role, _Translation]] = {
     "SystemMessage": ("system", _translate_text),
     "UserMessage": ("user", _translate_llm_prompt),
 }
-"""Messages in the context of an agent, which has no ids, times and usage."""
+"""Messages in the context of an agent; they have no ids, times or usage."""
 _CONTROL = frozenset({"MemoryQueryEvent", "SelectSpeakerEvent", "SelectorEvent", "UserInputRequestedEvent"})
 _CHUNK = "ModelClientStreamingChunkEvent"
 _RESULTS = frozenset({"CodeExecutionEvent", "ToolCallExecutionEvent"})

@@ -1,8 +1,8 @@
 """mini-swe-agent: the trajectory of a run, one document that is rewritten at each step.
 
-Sources: trajectories of real runs of versions 1 and 2. Messages have the form of Chat Completions. In
-`extra`, the agent adds the response of the model, the commands, and the outcome of a command. Models without tools
-write their command in a block of code, and its output follows as a message of the user.
+Sources: trajectories of real runs of versions 1 and 2. Messages have the form of Chat Completions. In `extra`, the
+agent adds the response of the model, the commands, and the outcome of a command. Models without tools write their
+command in a block of code, and its output follows as a message of the user.
 """
 
 import re
@@ -89,8 +89,8 @@ def _commands(message: Record) -> list[str]:
     if isinstance(actions, list):
         return [command for action in actions if (command := text_at(action, "command")) is not None]
     content = message.get("content")
-    found = _CODE.findall(content) if isinstance(content, str) else []
-    return [command.strip() for command in found] if len(found) == 1 else []
+    commands = _CODE.findall(content) if isinstance(content, str) else []
+    return [commands[0].strip()] if len(commands) == 1 else []
 
 
 def _command_block(command: str) -> Block:
@@ -137,6 +137,7 @@ _KINDS: Mapping[str, _Kind] = {
 }
 """By the `role` of a message."""
 _OBSERVATION = _Kind("user", _translate_result)
+"""The output of a command, from the user."""
 
 
 def _kind_of(message: Any) -> _Kind | None:
@@ -168,8 +169,8 @@ def _refused_answer(message: Record) -> Record | None:
     if message.get("role") != "user":
         return None
     answer = next(iter(items_at(message, "extra", "response", "choices")), None)
-    found = value_at(answer, "message")
-    return found if isinstance(found, dict) else None
+    refused = value_at(answer, "message")
+    return refused if isinstance(refused, dict) else None
 
 
 def _parse(record: Record) -> ParsedRecord:
@@ -267,9 +268,9 @@ def header(record: Record) -> RecordHeader:
 
 def _time_of(message: Any) -> int | None:
     """Return the time of a message; version 1 writes it beside the text."""
-    times = (("extra", "timestamp"), ("timestamp",), ("extra", "response", "created"))
-    found = (to_milliseconds(value_at(message, *path)) for path in times)
-    return next((time for time in found if time is not None), None)
+    paths = (("extra", "timestamp"), ("timestamp",), ("extra", "response", "created"))
+    times = (to_milliseconds(value_at(message, *path)) for path in paths)
+    return next((time for time in times if time is not None), None)
 
 
 def identify(record: Record) -> Identity:

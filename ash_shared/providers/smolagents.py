@@ -101,7 +101,7 @@ def _text_of_part(part: Any) -> Block:
 
 
 def _calls(step: Record) -> list[Block]:
-    """Return the calls of a step; if one has failed, those of the answer."""
+    """Return the calls of a step, or the calls in the answer of the model if the step lists none."""
     calls = items_at(step, "tool_calls") or items_at(step, "model_output_message", "tool_calls")
     return [block for call in calls for block in translate("tool_call", call, _translate_call)]
 
@@ -113,7 +113,7 @@ def _translate_call(call: Record) -> Block:
 
 
 def _results(step: Record, calls: list[Block]) -> list[Block]:
-    """Return what the calls returned, which is one text for all: it belongs to the last one."""
+    """Return the result of the last call. A step has one text for the results of all its calls."""
     used = [call for call in calls if call["type"] == "tool_use"]
     observations, error = text_at(step, "observations"), _error(step)
     if not used or (observations is None and error is None):

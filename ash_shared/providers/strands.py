@@ -54,7 +54,7 @@ _ROLES: Mapping[str, Speaker] = {"assistant": "assistant", "user": "user"}
 
 
 def _with_bytes(value: Any) -> Any:
-    """Return a value with the text in base64 of each object for bytes."""
+    """Return a value with each object for bytes replaced by its text in base64."""
     if isinstance(value, list):
         return [_with_bytes(each) for each in value]
     if not isinstance(value, dict):

@@ -1,9 +1,9 @@
 r"""Split the Markdown of a chat of Aider into sections, as Aider has appended them.
 
 A chat begins with `\n# aider chat started at …\n\n`. A prompt is a blank line and lines of `#### `; an answer is a
-blank line, its text and two newlines; a notice is `> ` and a text. Prompts and notices end with two blanks, which their
-likes in the code of an answer rarely have. A section depends only on the text before its end, so it stays the same
-when the file grows.
+blank line, its text and two newlines; a notice is `> ` and a text. Prompts and notices end with two blanks, which
+similar lines in the code of an answer rarely have. A section depends only on the text before its end, so it stays the
+same when the file grows.
 """
 
 import re
@@ -56,7 +56,7 @@ def is_prompt(section: str) -> bool:
 
 
 def is_notice(section: str) -> bool:
-    """True for a notice, and for lines of one that a blank line or two blanks have divided."""
+    """True for a notice, and for a part of a notice after a blank line or two blanks."""
     return not section.startswith(("\n", "#### ", "# "))
 
 

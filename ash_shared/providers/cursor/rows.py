@@ -61,7 +61,7 @@ def _object_in(row: Record) -> Record:
 
 
 _PERSON, _MODEL = 1, 2
-"""Values of `type` of a message."""
+"""The values of `type` in a message."""
 
 
 class _Spoken(NamedTuple):
@@ -239,7 +239,7 @@ def _without_messages(conversation: Record) -> Record:
     rest = without(conversation, "conversation", "conversationMap")
     listed, by_id = conversation.get("conversation"), conversation.get("conversationMap")
     others = [each for each in listed if id(each) not in known] if isinstance(listed, list) else listed
-    further = (
+    others_by_id = (
         {name: each for name, each in by_id.items() if id(each) not in known}
         if isinstance(by_id, dict)
         else by_id
@@ -247,7 +247,7 @@ def _without_messages(conversation: Record) -> Record:
     return {
         **rest,
         **({"conversation": others} if others else {}),
-        **({"conversationMap": further} if further else {}),
+        **({"conversationMap": others_by_id} if others_by_id else {}),
     }
 
 
@@ -385,7 +385,7 @@ def _chat_description(columns: Record) -> Any:
 
 
 def _parse_description(row: Record) -> ParsedRecord:
-    """Keep the description as JSON, too: nobody reads hexadecimal digits."""
+    """Return a row with its description also as JSON, because people cannot read hexadecimal digits."""
     return control_record({**row, "description": _chat_description(row["columns"])}, "meta")
 
 
@@ -458,5 +458,5 @@ def identify(row: Record) -> Identity:
         return Identity(session=text_at(_chat_description(columns), "agentId"), body="")
     if row["table"] == "blobs":
         return Identity(record=text_at(columns, "id"))
-    found = header(row)
-    return Identity(session=found.session_id, project=found.folder, body="")
+    stated = header(row)
+    return Identity(session=stated.session_id, project=stated.folder, body="")

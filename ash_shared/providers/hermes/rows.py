@@ -1,7 +1,8 @@
 """Rows of Hermes' database, `state.db`, each as one line of JSON with its table, primary key and columns.
 
-Source: the schema in Hermes' public code, version 30, and programs that read it. The columns of a message are those of
-Chat Completions. A compaction copies messages: the copies have the same `display_identity`, and are shown once. Counts
+Source: the schema in Hermes' public code, version 30, and programs that read it. A message has the
+fields of Chat Completions as columns. A compaction copies messages; copies have the same `display_identity`, and are
+shown once. Counts
 of tokens are sums of the session by model.
 """
 
@@ -27,9 +28,10 @@ from ash_shared.records.json_fields import (
 from ash_shared.records.steps import Origin, Speaker
 
 _JSON = "\x00json:"
-"""What the content of a message begins with if it is no text."""
+"""Prefix of the content of a message that is not a text."""
 
 _NO_CONTENT = frozenset({"display_identity", "display_order", "id", "session_id", "timestamp"})
+"""Columns that place a message in its session."""
 
 
 def _message(columns: Record) -> Record:

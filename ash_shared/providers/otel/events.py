@@ -153,7 +153,7 @@ def _cost_part(attributes: Attributes, own: RecordHeader, usage: Block | None, c
 
 
 def _request_of(attributes: Attributes) -> str | None:
-    """Return the request whose answer and usage Claude Code writes as two events."""
+    """Return the id of a request. Claude Code writes its answer and its usage as two events."""
     return first_text(attributes, ("request_id", "client_request_id"))
 
 

@@ -1,4 +1,4 @@
-"""The databases of Cursor: that of its editor, `state.vscdb`, and one for each chat of its command line, `store.db`.
+"""The databases of Cursor: `state.vscdb` of its editor, and a `store.db` for each chat of its command line.
 
 Source: programs that read them; Cursor does not document them. Both contain more than conversations. Rows are read by
 their keys, because the database of the editor may have gigabytes.
@@ -58,7 +58,7 @@ _LASTING = (
 
 
 def _lasting_values(table: str, columns: Mapping[str, Any]) -> Any:
-    """Return what a reader sees of a conversation. Its row also has the state of windows, which often changes."""
+    """Return the visible values of a conversation, without the state of windows in its row; None for other rows."""
     conversation = _decode_object(columns.get("value"))
     if not str(columns.get("key")).startswith("composerData:") or not conversation:
         return None
@@ -78,7 +78,7 @@ def _to_text(data: bytes) -> str | bytes:
 
 
 def _count_conversations(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
-    """Conversations that were opened and not used have no messages."""
+    """Count the conversations with messages: others were opened, but not used."""
     return connection.execute(
         """
         SELECT substr(key, 14), 1, length(value), json_extract(value, '$.lastUpdatedAt')
@@ -96,7 +96,7 @@ def _count_conversations(connection: sqlite3.Connection) -> list[tuple[Any, ...]
 
 
 def _count_messages(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
-    """SQLite reads a range of keys from its index, without the values."""
+    """Count the messages by conversation. SQLite reads a range of keys from its index, without the values."""
     return connection.execute(
         """
         SELECT substr(key, 10, instr(substr(key, 10), ':') - 1) AS owner, count(*), 0, 0
@@ -152,7 +152,7 @@ def _decode_chat(value: Any) -> Mapping[str, Any]:
 
 
 def _lasting_chat(table: str, columns: Mapping[str, Any]) -> Any:
-    """The description refers to another list after each message."""
+    """Return the description without its reference to the newest list, which changes with each message."""
     chat = {**_decode_chat(columns.get("value"))}
     chat.pop("latestRootBlobId", None)
     return chat if table == "meta" else None

@@ -52,4 +52,4 @@ class SessionDatabase(NamedTuple):
     keys: Mapping[str, str] = {}
     """Columns that identify the rows of tables without a primary key."""
     lasting: Callable[[str, Mapping[str, Any]], Any] = lambda table, columns: None
-    """Return the part of a row whose change makes another version; None for the whole row."""
+    """Return the part of a row that makes another version when it changes; None for the whole row."""

@@ -26,7 +26,7 @@ _BEFORE = "before"
 
 
 class ChatPlace(NamedTuple):
-    """Where a chat stands in its history, in bytes."""
+    """The place of a chat in its history, in bytes."""
 
     offset: int
     size: int
@@ -48,7 +48,7 @@ def list_chats(path: Path, access: FileAccess = ANY_FILE) -> list[Path]:
 
 
 def chat_place(path: Path, access: FileAccess = ANY_FILE) -> ChatPlace:
-    """Raises OSError."""
+    """Return the place of a chat. Raises OSError."""
     place = _read_places(path.parent, access).get(path.name)
     if place is None:
         raise OSError(EINVAL, f"no chat {path.name}", str(path.parent))

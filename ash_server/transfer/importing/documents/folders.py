@@ -61,7 +61,7 @@ def _conversation_at(folder: Path) -> SessionFolder | None:
 
 
 def _strands_agent_at(path: Path) -> SessionFolder | None:
-    """Return the messages of an agent of Strands, then its state; for `session.json`, those of the first agent."""
+    """Return the messages of a Strands agent, then its state; for `session.json`, the first agent."""
     name, folder = path.name, path.parent
     if name == "session.json" and folder.name.startswith("session_"):
         agents = sorted(folder.glob("agents/agent_*/agent.json"))
