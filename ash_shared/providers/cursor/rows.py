@@ -384,11 +384,6 @@ def _chat_description(columns: Record) -> Any:
         return None
 
 
-def _parse_description(row: Record) -> ParsedRecord:
-    """Return a row with its description also as JSON, because people cannot read hexadecimal digits."""
-    return control_record({**row, "description": _chat_description(row["columns"])}, "meta")
-
-
 def _description_header(columns: Record) -> RecordHeader:
     chat = _chat_description(columns)
     title = text_at(chat, "name")
