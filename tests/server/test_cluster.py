@@ -35,7 +35,7 @@ from ash_server.settings import Settings
 from ash_server.store.connections.replication import Known
 from ash_server.store.conversation import projection_inputs
 from ash_server.store.lists.session_lists import SessionSort
-from ash_server.store.log import totals
+from ash_server.store.log import kept_states, totals
 from ash_server.store.log.notify import last_sequences
 from ash_server.store.maintenance import deletion
 from ash_server.store.maintenance.doctor import Finding, diagnose
@@ -54,6 +54,7 @@ from tests.cluster import only_on_cluster
 from tests.server.api.conftest import create_key, served
 from tests.server.store.log.test_open_texts import CHUNKS, END, START
 from tests.server.store.maintenance.test_distribution import ONLY_WITHOUT_CITUS, TABLES, constants
+from tests.server.store.test_operation_budgets import turn
 from tests.shared.records import claude, codex
 from tests.waiting import TIMEOUT, until
 
@@ -124,6 +125,7 @@ async def test_all_statements_run_as_the_role_of_a_tenant(
 
     await use_sessions(tenant_store)
     await use_messages(tenant_store)
+    await use_kept_states(tenant_store)
     await use_open_texts(tenant_store)
     await use_events(tenant_store)
     await use_imports(tenant_store)
@@ -258,6 +260,24 @@ async def use_messages(store: Store) -> None:
     assert await store.sessions.has_reached(session, Known(3, 3))
     assert await store.messages.pop(session)
     assert await store.messages.delete(session, 1)
+
+
+async def use_kept_states(store: Store) -> None:
+    """Delete messages of a session that is long enough to keep states of its normaliser."""
+    session = await store.sessions.create(source="claude")
+    mode = {"type": "permission-mode", "permissionMode": "plan"}
+    records = [each for number in range(60) for each in (*turn(number), mode)]
+    records.insert(155, claude.line("assistant", "x", isApiErrorMessage=True, error="odd"))
+    lines = list(map(json.dumps, records))
+    for first in range(0, len(lines), 50):
+        await store.messages.append(session.id, [NewMessage(text) for text in lines[first : first + 50]])
+    for sequence in (156, 155, 152):
+        await store.messages.delete(session.id, sequence)
+    async with store._connections.connection() as conn:
+        await kept_states.forget(conn, session.id)  # as in a session of an earlier version
+    await store.messages.delete(session.id, 5)
+    for _ in range(4):
+        await store.messages.pop(session.id)
 
 
 async def use_open_texts(store: Store) -> None:

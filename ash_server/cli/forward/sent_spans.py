@@ -13,7 +13,7 @@ import rich_click as click
 from ash_server.cli.watch.lock import locked
 
 _TABLES = """
-    CREATE TABLE IF NOT EXISTS sessions (session BLOB PRIMARY KEY, state TEXT) WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS states (session BLOB PRIMARY KEY, state TEXT) WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS spans (session BLOB, span BLOB, PRIMARY KEY (session, span)) WITHOUT ROWID;
 """
 
@@ -26,7 +26,7 @@ class SentSpans:
 
     def states(self) -> dict[UUID, str]:
         """Return the last state of each session with no spans left to send."""
-        rows = self._connection.execute("SELECT session, state FROM sessions")
+        rows = self._connection.execute("SELECT session, state FROM states")
         return {UUID(bytes=session): state for session, state in rows}
 
     def spans(self, session: UUID) -> set[str]:
@@ -40,11 +40,11 @@ class SentSpans:
 
     def set_state(self, session: UUID, state: str) -> None:
         with self._connection:
-            self._connection.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?)", (session.bytes, state))
+            self._connection.execute("INSERT OR REPLACE INTO states VALUES (?, ?)", (session.bytes, state))
 
     def forget(self) -> None:
         with self._connection:
-            self._connection.execute("DELETE FROM sessions")
+            self._connection.execute("DELETE FROM states")
             self._connection.execute("DELETE FROM spans")
 
 

@@ -26,7 +26,7 @@ from ash_server.store.lists import session_lists
 from ash_server.store.log.events import SQL
 from ash_server.store.schema.migrations import upgrade
 from ash_server.store.schema.tables import metadata
-from ash_server.store.search import newest
+from ash_server.store.search import nearest, newest
 from ash_server.store.statements import Statements
 from ash_server.store.usage import answers
 from tests.cluster import not_on_cluster, only_on_cluster
@@ -62,6 +62,7 @@ ONLY_WITHOUT_CITUS = {
     session_lists.SQL.list_folders,
     session_lists.SQL.list_projects,
     newest.SQL.find_other,
+    nearest.SQL.some_indexed_rows,
 }
 """Statements that a distributed database does without, or that others replace there."""
 
