@@ -111,9 +111,14 @@ async def run_cold_policy(
 
 
 async def check_cold_policy(store: Store, *, now: datetime) -> None:
-    """Run the policy of the store's tenant for a server, unless it has just run. Raises NoColdPolicy, ColdBusy."""
-    policy = await _get_policy(store)
-    if policy.checked_at is None or now - policy.checked_at >= _MIN_INTERVAL:
+    """Run the policy of the store's tenant for a server, unless it has just run. Raises ColdBusy.
+
+    Without a policy, only restore changed sessions, or a search would never find what they were sent.
+    """
+    policy = await store.cold.get_policy(store.tenant)
+    if policy is None:
+        await restore_sessions(store, await store.cold.list_changed())
+    elif policy.checked_at is None or now - policy.checked_at >= _MIN_INTERVAL:
         await run_cold_policy(store, now=now, is_gentle=True)
 
 

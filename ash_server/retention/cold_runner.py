@@ -1,4 +1,4 @@
-"""Background task that archives old sessions every hour."""
+"""Background task that archives old sessions, and restores changed ones, every hour."""
 
 import asyncio
 import logging
@@ -42,7 +42,7 @@ class ColdRunner(BackgroundTask):
     async def run_all(self, now: datetime) -> None:
         """Run the policies of all tenants at a time of the database."""
         failure: AshError | psycopg.Error | None = None
-        for tenant in await self._store.cold.list_tenants():
+        for tenant in await self._store.list_tenants():
             try:
                 await check_cold_policy(self._store.for_tenant(tenant), now=now)
             except (ColdBusy, NoColdPolicy):  # another server, or deleted meanwhile

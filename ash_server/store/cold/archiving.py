@@ -14,6 +14,7 @@ from uuid import UUID
 from psycopg import AsyncConnection
 
 from ash_server.errors import ArchiveDamaged
+from ash_server.store.connections import restoring
 from ash_server.store.connections.archive_parts import (
     MAX_PART_BYTES,
     ArchivedTexts,
@@ -119,7 +120,18 @@ async def archive_session(conn: AsyncConnection, session_id: UUID, before: datet
 
 
 async def verify_archive(conn: AsyncConnection, session_id: UUID) -> None:
-    """Read an archive, and compare its texts with the rows that lack them. Raises ArchiveDamaged."""
+    """Read an archive, and compare its texts with the rows that lack them. Raises ArchiveDamaged.
+
+    A session that was restored or deleted meanwhile is not damaged.
+    """
+    try:
+        await _verify(conn, session_id)
+    except ArchiveDamaged:
+        if await (await conn.execute(restoring.SQL.is_cold, [session_id])).fetchone() is not None:
+            raise
+
+
+async def _verify(conn: AsyncConnection, session_id: UUID) -> None:
     messages = events = 0
     async for part in read_parts(conn, session_id):
         messages += len(part.messages)

@@ -59,12 +59,6 @@ async def delete_policy(conn: AsyncConnection, tenant: Tenant, *, key_id: UUID |
     return is_deleted
 
 
-async def list_policy_tenants(conn: AsyncConnection) -> list[Tenant]:
-    """Return the tenants that have a policy."""
-    async with conn.cursor(row_factory=class_row(Tenant)) as cursor:
-        return await (await cursor.execute(SQL.list_tenants)).fetchall()
-
-
 async def get_database_time(conn: AsyncConnection) -> datetime:
     row = await (await conn.execute(SQL.now)).fetchone()
     assert row is not None
@@ -98,7 +92,6 @@ class ColdStore(Resource):
     get_policy = administer(get_policy)
     set_policy = administer(set_policy)
     delete_policy = administer(delete_policy)
-    list_tenants = administer(list_policy_tenants)
     get_database_time = administer(get_database_time)
     extend_lease = administer(extend_lease)
     end_lease = administer(end_lease)

@@ -11,12 +11,6 @@ ON CONFLICT (tenant) DO UPDATE SET age = excluded.age, set_at = excluded.set_at,
 -- No policy.
 DELETE FROM cold_policies WHERE tenant = %s
 
--- name: list_tenants
--- The tenants with policies, with the columns of `Tenant`.
-SELECT number, id, name FROM tenants
-WHERE number IN (SELECT tenant FROM cold_policies)
-ORDER BY number
-
 -- name: now
 -- The time of the database, which sets the times of changes.
 SELECT statement_timestamp()

@@ -27,6 +27,7 @@ from ash_server.store.cold.policies import ColdBusy
 from ash_server.store.connections import archive_parts
 from ash_server.store.connections.archive_parts import ArchivePart, pack, unpack
 from ash_server.store.connections.pool import direct_url
+from ash_server.store.connections.restoring import read_parts
 from ash_server.store.connections.tenants import get_or_create_tenant
 from ash_server.transfer.exporting.jsonl import FORMATS
 from tests.waiting import TIMEOUT
@@ -186,6 +187,32 @@ async def test_an_append_stores_and_the_next_run_restores(store: Store) -> None:
     run = await run_cold_policy(store, now=datetime.now(UTC))
     assert (run.archived, run.restored, run.total) == (0, 1, 0)
     assert await read_texts(store, id) == [*LINES, "new"]
+
+
+async def test_without_a_policy_a_server_restores_changed_sessions(store: Store) -> None:
+    id, unchanged = await create(store), await create(store, "unchanged")
+    await archive(store, id, unchanged)
+    await store.messages.append(id, ['{"type":"user","uuid":"u9","message":{"content":"giraffe"}}'])
+    await ColdRunner(store).run_all(datetime.now(UTC))
+
+    assert len((await store.search.search("giraffe")).results) == 1
+    assert await store.cold.list_cold() == [unchanged]
+
+
+async def test_a_session_restored_during_a_check_is_not_damaged(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id = await create(store)
+    await archive(store, id)
+
+    async def read_after_restore(conn: psycopg.AsyncConnection, session_id: UUID) -> Any:
+        async for part in read_parts(conn, session_id):
+            await store.cold.restore(id)
+            yield part
+
+    monkeypatch.setattr(archiving, "read_parts", read_after_restore)
+    await store.cold.verify(id)
+    assert not await is_cold(store)
 
 
 async def test_a_repeated_append_is_compared_with_the_archive(store: Store) -> None:
