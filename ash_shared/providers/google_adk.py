@@ -286,12 +286,14 @@ def _with_agent(event: Record, parts: Iterable[Part]) -> list[Step]:
 
 
 def _chunk_steps(event: Record) -> Iterator[Step]:
-    """Yield the texts of a fragment. Its calls are only displayed early: they follow in the whole event."""
+    """Yield the texts of a fragment. Its calls and its error follow in the whole event."""
     id = _answer_id(event)
     place = "" if id is None else f"{id}/"
     yield Scope(_parent_call(event) or "")
     for block in _content_blocks(event):
         kind: SlotKind | None = block["type"] if block["type"] in ("text", "thinking") else None
+        if text_at(block, "variant") in _TEXTS_OF_PROGRAM:
+            continue
         if kind in ("text", "thinking") and block[kind]:
             others: tuple[SlotKind, ...] = ("thinking",) if kind == "text" else ("text",)
             yield ResponseStart(None, begins="if_none_open")

@@ -116,6 +116,15 @@ def test_a_session_as_document_and_as_rows(session: str) -> None:
     assert prompts == [prompts[0]] * 4
 
 
+def test_the_error_of_a_fragment_is_no_text_of_the_answer() -> None:
+    events = follow(records_of("s-1.sse.txt"), ends=True)
+
+    streamed = [each["payload"]["text"] for each in events if each["type"] == "assistant_chunk"]
+
+    assert "Berth 2 " in streamed
+    assert "SAFETY" not in streamed
+
+
 def test_agents_that_stream_at_the_same_time() -> None:
     node = {"node_info": {"path": "harbour"}}
     north, south = ({**node, "author": name, "id": name} for name in ("north", "south"))
