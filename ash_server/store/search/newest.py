@@ -236,7 +236,9 @@ async def _read(
     window = parts.window.fill(**in_sessions)
     statement = SQL.find_in_window.fill(passes=sql.passes, window=window, order=parts.order)
     async with conn.cursor(binary=True, row_factory=args_row(WindowMatch)) as cursor:
-        await cursor.execute(statement, params, prepare=False)
+        # Results of sessions that have enough on earlier pages are removed afterwards, and do not fill this page.
+        most = params["limit"] if params["per_session"] == NO_LIMIT else NO_LIMIT
+        await cursor.execute(statement, {**params, "limit": most}, prepare=False)
         matches = await cursor.fetchall()
     if matches and params["per_session"] < NO_LIMIT:
         ids = {"ids": list({each.session_id for each in matches})}

@@ -59,7 +59,7 @@ sequence DESC
 SELECT session_id, sequence, weights, role, at, place
 FROM (
     SELECT session_id, sequence, array_agg(DISTINCT weight) AS weights, min(role) AS role, at,
-        row_number() OVER (PARTITION BY session_id ORDER BY at DESC, sequence DESC) AS place
+        row_number() OVER (PARTITION BY session_id ORDER BY {order}) AS place
     FROM tenant_search AS search
     WHERE {passes} AND {window}
     GROUP BY session_id, sequence, at

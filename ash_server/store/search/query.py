@@ -27,6 +27,7 @@ from ash_server.store.lists.session_lists import (
 from ash_server.store.log import stored_json
 from ash_server.store.log.stored_json import event_json
 from ash_server.store.pagination import bounded_query
+from ash_server.store.search import newest
 from ash_server.store.search.index import (
     MAX_INLINE,
     Readers,
@@ -187,10 +188,14 @@ async def _find_matches(
         in_sessions, condition = SQL.is_in_some, READ_CONDITIONS[scope]
     else:
         sql = SearchSql(condition, READ_CONDITIONS[scope], _PASSES[scope], in_sessions)
-        if newest := await find_newest(conn, sql, params, after):
-            return newest
+        if matches := await find_newest(conn, sql, params, after):
+            return matches
     passes = SQL.passes.fill(condition=condition)
-    statement = SQL.find.fill(passing=passes, in_sessions=in_sessions)
+    # Results of one session are in the order of its log, as in `find_newest`, which may return the other pages.
+    in_log = newest.SQL.last_first, SQL.is_earlier
+    by_time = newest.SQL.newest_first, newest.SQL.is_older
+    order, follows = in_log if params["session_id"] else by_time
+    statement = SQL.find.fill(passing=passes, in_sessions=in_sessions, order=order, follows=follows)
     async with conn.cursor(binary=True, row_factory=args_row(FoundMatch)) as cursor:
         await cursor.execute(statement, {**params, "ids": ids}, prepare=False)
         return NewestMatches(await cursor.fetchall(), None)

@@ -58,6 +58,10 @@ session_id IN ({sessions})
   AND (%(since)b::timestamptz IS NULL OR at >= %(since)b)
   AND (%(until)b::timestamptz IS NULL OR at < %(until)b)
 
+-- fragment: is_earlier
+-- True for events after this place in the results of a single session.
+sequence < %(sequence)b::bigint
+
 -- fragment: find
 -- A page of the matching events, newest first, with the number of matches of their sessions. Sessions are joined to the
 -- results of the page only: their number is known, and PostgreSQL only guesses the number of matches.
@@ -65,7 +69,7 @@ SELECT result.session_id, sequence, weights, role, at, matches, title, external_
 FROM (
     SELECT * FROM (
         SELECT session_id, sequence, array_agg(DISTINCT weight) AS weights, role, at,
-            row_number() OVER (PARTITION BY session_id ORDER BY at DESC, sequence DESC) AS place,
+            row_number() OVER (PARTITION BY session_id ORDER BY {order}) AS place,
             count(*) OVER (PARTITION BY session_id) AS matches
         FROM tenant_search AS search
         WHERE {passing}
@@ -73,11 +77,11 @@ FROM (
     ) AS matching
     WHERE place <= %(per_session)b
       AND {in_sessions}
-      AND (at, session_id, sequence) < (%(at)b::timestamptz, %(id)b::uuid, %(sequence)b::bigint)
-    ORDER BY at DESC, session_id DESC, sequence DESC
+      AND {follows}
+    ORDER BY {order}
     LIMIT %(limit)b
 ) AS result JOIN sessions ON id = result.session_id
-ORDER BY at DESC, result.session_id DESC, sequence DESC
+ORDER BY {order}
 
 -- fragment: matching_keys
 -- The keys of events, in the order of the matches.

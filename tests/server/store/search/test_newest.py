@@ -48,10 +48,12 @@ def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(newest, name, value)
 
 
-async def read_all(connection: AsyncConnection, q: str, **filters: Any) -> list[SearchPage]:
-    pages = [await find(connection, q, limit=3, **filters)]
+async def read_all(
+    connection: AsyncConnection, q: str, *, limit: int = 3, **filters: Any
+) -> list[SearchPage]:
+    pages = [await find(connection, q, limit=limit, **filters)]
     while after := pages[-1].next_after:
-        pages.append(await find(connection, q, limit=3, after=after, **filters))
+        pages.append(await find(connection, q, limit=limit, after=after, **filters))
     return pages
 
 
@@ -124,3 +126,42 @@ async def test_counts_have_a_limit(
     assert (exact.matches, exact.at_least) == (4, None)
     assert (limited.matches, limited.at_least) == (2, True)
     assert some.at_least is True
+
+
+@pytest.mark.usefixtures("few_rows")
+async def test_sessions_with_enough_results_leave_room_for_others(
+    connection: AsyncConnection, sessions: list[UUID], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Further events of the newest session are in the same rows as the first ones of the others."""
+    newer = (await create_session(connection)).session.id
+    lines = [
+        claude.line("user", "A heron.", {}, uuid=f"u{second}", timestamp=f"2026-11-02T09:01:{second:02}Z")
+        for second in range(6)
+    ]
+    await append(connection, newer, [prepare_message(newer, json.dumps(each)) for each in lines])
+    await index_pending(connection)
+    monkeypatch.setattr(newest, "FIRST_ROWS", 80)
+    found = places(await read_all(connection, "heron", limit=1, per_session=2))
+
+    assert sorted(id for id, _ in found) == sorted([*sessions, newer] * 2)
+
+
+@pytest.mark.usefixtures("few_rows")
+async def test_pages_of_a_session_have_one_order_for_rare_and_frequent_words(
+    connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The times of its messages are not in the order of its log."""
+    session = (await create_session(connection)).session.id
+    lines = [
+        claude.line(
+            "user", f"A {bird}.", {}, uuid=f"u{number}", timestamp=f"2026-11-02T09:00:{59 - number:02}Z"
+        )
+        for number, bird in enumerate(["heron", "crane", "crane", "heron"] * 4)
+    ]
+    await append(connection, session, [prepare_message(session, json.dumps(each)) for each in lines])
+    await index_pending(connection)
+    expected = places(await read_all(connection, "heron", session_id=session))
+    monkeypatch.setattr(newest, "_RARE", 0)
+    found = places(await read_all(connection, "heron", session_id=session))
+
+    assert (found, len(expected)) == (expected, 8)
