@@ -23,6 +23,7 @@ from ash_server.store.connections.tenants import APP_ROLE, DEFAULT, Tenant, get_
 from ash_server.store.lists.session_lists import _statement
 from ash_server.store.log.kept_states import INTERVAL
 from ash_server.store.schema.tables import metadata
+from ash_server.store.search import newest
 from ash_server.store.search.newest import NEWEST
 from ash_server.store.search.query import CONDITIONS, SQL, SearchScope
 from ash_server.transfer.importing.file_import import import_file
@@ -304,7 +305,8 @@ _SEARCH = {
 
 def _find(scope: SearchScope) -> str:
     passes = SQL.passes.fill(condition=CONDITIONS[scope])
-    return SQL.find.fill(passing=passes, in_sessions=SQL.is_in_any)
+    parts = {"order": newest.SQL.newest_first, "follows": newest.SQL.is_older}
+    return SQL.find.fill(passing=passes, in_sessions=SQL.is_in_any, **parts)
 
 
 @not_on_cluster("EXPLAIN shows the plan of the coordinator")
