@@ -164,13 +164,14 @@ def _emit_assistant_part(output: LineOutput, part: Part) -> None:
     if part.relation == "recap" and repetitions.is_recap(output.state, text):
         streaming.end_chunks(output, ChunkEnd(kinds=("text",)))
         return
-    place = _place_of(output, part)
+    places = _places_of(output, part)
     if not _is_new_answer(output, text, part):
         return
     if not part.parent_call:
         queued_prompts.release_taken(output)
     units: list[revisions.Unit] = [
-        (block, partial(emit_messages.emit_block, output, part, block, place)) for block in part.blocks
+        (block, partial(emit_messages.emit_block, output, part, block, place))
+        for block, place in zip(part.blocks, places, strict=True)
     ]
     revisions.emit_units(output, part, units)
     streaming.record_complete(output.state, part)
@@ -181,13 +182,12 @@ def _is_emitted(state: State, part: Part, slot: str) -> bool:
     return response is not None and response.has_emitted_inside(slot)
 
 
-def _place_of(output: LineOutput, part: Part) -> Place:
-    """Return the place of a message. If it has been streamed without an id, it has none, as its chunks."""
+def _places_of(output: LineOutput, part: Part) -> list[Place]:
+    """Return the place of each block. One that has been streamed without an id has none, as its chunks."""
     parent_call, given_id = part.parent_call or "", output.context.response_id
-    open_id = output.state.response_id(parent_call)
-    if given_id is None and streaming.is_streamed_without_id(output.state, part):
-        return Place(parent_call, None)
-    return Place(parent_call, given_id or part.message_id or part.key or open_id)
+    id = given_id or part.message_id or part.key or output.state.response_id(parent_call)
+    unnamed = [] if given_id else streaming.blocks_streamed_without_id(output.state, part)
+    return [Place(parent_call, None if number in unnamed else id) for number in range(len(part.blocks))]
 
 
 def _is_new_answer(output: LineOutput, text: str, part: Part) -> bool:

@@ -262,6 +262,8 @@ class Slot(_Stored, dict=True):
     """The end of the text, if it is the JSON of arguments built value by value."""
     has_call_id: bool = True
     """False if the provider gave the call no id; `call` is then the id of an event."""
+    is_anonymous: bool = False
+    """True if the name of the slot does not identify the item: other items are streamed in slots of this name."""
 
     @cached_property
     def beginning(self) -> list[str]:

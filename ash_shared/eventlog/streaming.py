@@ -178,6 +178,7 @@ def _new_slot(output: LineOutput, chunk: steps.Chunk, response: Response) -> Slo
         tool=call.get("name") or "",
         arguments="" if chunk.path else call.get("input", ""),
         has_call_id=has_call_id,
+        is_anonymous=chunk.anonymous_slot,
     )
 
 
@@ -372,12 +373,16 @@ def discard_slots(output: LineOutput, part: steps.Part) -> None:
             end_complete_slots(output, parent_call, kind="thinking")
 
 
-def is_streamed_without_id(state: State, part: steps.Part) -> bool:
-    """True if a complete message supersedes chunks of a response without an id."""
+def blocks_streamed_without_id(state: State, part: steps.Part) -> list[int]:
+    """Return the numbers of the blocks that supersede chunks without an id, of their own or of a response."""
     if not state.slots:
-        return False
-    slots = (_find_slot_of(state, part, block) for block in part.blocks)
-    return any(slot is not None and slot.was_streamed and slot.response is None for slot in slots)
+        return []
+    slots = [_find_slot_of(state, part, block) for block in part.blocks]
+    return [number for number, slot in enumerate(slots) if slot is not None and _has_no_id(slot)]
+
+
+def _has_no_id(slot: Slot) -> bool:
+    return slot.was_streamed and slot.is_anonymous and slot.response is None
 
 
 def _has_other_answer(state: State, part: steps.Part, parent_call: str) -> bool:

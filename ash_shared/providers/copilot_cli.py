@@ -450,7 +450,8 @@ def _shutdown_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
 
 
 def _text_steps(record: Record, parsed: ParsedRecord) -> list[Step]:
-    return [Chunk("text", record["data"]["deltaContent"], "text", anonymous_slot=True)]
+    id = text_at(record["data"], "messageId")
+    return [Chunk("text", record["data"]["deltaContent"], f"{id}/text", anonymous_slot=True, response=id)]
 
 
 def _thinking_steps(record: Record, parsed: ParsedRecord) -> list[Step]:

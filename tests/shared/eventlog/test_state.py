@@ -70,6 +70,7 @@ STORED: dict[str, Any] = {
             "has_built_arguments": True,
             "unfinished": {"containers": [["a"], 2], "is_in_string": True},
             "has_call_id": False,
+            "is_anonymous": True,
         }
     ],
     "stored_texts": 1,

@@ -97,7 +97,7 @@ def test_failure_is_an_error_once() -> None:
 
 
 def test_deltas_of_the_stream() -> None:
-    """The complete answer supersedes them."""
+    """The complete answer supersedes them. Deltas of a thought do not name their message."""
     events = follow(
         [
             prompt("Hi", 1),
@@ -111,9 +111,9 @@ def test_deltas_of_the_stream() -> None:
     )
     assert short_events(events)[2:] == [
         ("thinking_chunk", {"text": "Hm."}),
-        ("assistant_chunk", {"text": "Hel"}),
-        ("assistant_chunk", {"text": "lo."}),
-        ("thinking_done", {"text": "Hm."}, "m4"),
+        ("assistant_chunk", {"text": "Hel"}, "m4"),
+        ("assistant_chunk", {"text": "lo."}, "m4"),
+        ("thinking_done", {"text": "Hm."}),
         ("assistant_done", {"text": "Hello."}, "m4"),
         ("tool_call", {"toolCallId": "c1", "toolName": "bash", "args": {"command": "ls"}}, "m4"),
         (
