@@ -5,12 +5,14 @@ changed. A session that was restored by a reader stays for the same time.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator
 from datetime import datetime, timedelta
 from typing import Annotated
 from uuid import UUID
 
+import psycopg
 from msgspec import Meta, Struct
 
 from ash_server.errors import ArchiveDamaged, AshError, SessionNotFound
@@ -19,6 +21,8 @@ from ash_server.store import Store
 from ash_server.store.access.keys import Key
 from ash_server.store.cold.policies import StoredColdPolicy
 from ash_shared.model.reports.cold import ColdPolicy, ColdRun
+
+_log = logging.getLogger(__name__)
 
 _MIN_INTERVAL = timedelta(minutes=30)
 """Time between the runs of servers: several processes do not run a policy one after the other."""
@@ -100,7 +104,7 @@ async def run_cold_policy(
             current = await store.cold.get_policy(store.tenant)
             if current is None or current.set_at != policy.set_at:
                 break
-            count += await store.cold.archive(session_id, before)
+            count += await _archive(store, session_id, before)
             if is_gentle:
                 await asyncio.sleep(time.monotonic() - started)
         await store.cold.save_run(store.tenant, policy.set_at, at)
@@ -108,6 +112,15 @@ async def run_cold_policy(
         await store.cold.end_lease(store.tenant)
     total = (await store.cold.count()).sessions
     return ColdRun(is_dry_run=False, archived=count, restored=restored, total=total)
+
+
+async def _archive(store: Store, session_id: UUID, before: datetime) -> bool:
+    """Archive a session. One that fails is skipped, since it would fail in each run, before the others."""
+    try:
+        return await store.cold.archive(session_id, before)
+    except (AshError, psycopg.Error, ValueError) as error:
+        _log.warning("cannot archive session %s: %s", session_id, type(error).__name__)
+        return False
 
 
 async def check_cold_policy(store: Store, *, now: datetime) -> None:

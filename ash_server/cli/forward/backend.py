@@ -108,7 +108,7 @@ class Backend:
             raise BackendRefuses(f"{self._destination.url} answered {answer.reason()}")
         return Receipt(len(spans), answer.reason())
 
-    async def _send(self, body: bytes) -> "_Answer":
+    async def _send(self, body: bytes) -> "BackendAnswer":
         """Return the first answer that is not temporary. Raises BackendUnavailable."""
         delays, start = _delays(), time.monotonic()
         while True:
@@ -138,7 +138,7 @@ class Backend:
                 f"{url} does not answer ({reason}); trying again" if reason else f"{url} answers"
             )
 
-    async def _post(self, body: bytes) -> "_Answer":
+    async def _post(self, body: bytes) -> "BackendAnswer":
         destination = self._destination
         headers = {
             "user-agent": "ash-forward",
@@ -153,7 +153,7 @@ class Backend:
                 content += chunk
                 if len(content) > _MAX_ANSWER:
                     break
-            return _Answer(response.status_code, response.headers, content[:_MAX_ANSWER])
+            return BackendAnswer(response.status_code, response.headers, content[:_MAX_ANSWER])
 
 
 def _encode(destination: Destination, resource: Any, scope: Any, spans: Sequence[OtlpSpan]) -> bytes:
@@ -182,7 +182,7 @@ def _binary(id: str) -> str:
     return b64encode(bytes.fromhex(id)).decode()
 
 
-class _Answer(NamedTuple):
+class BackendAnswer(NamedTuple):
     status: int
     headers: httpx2.Headers
     content: bytes
@@ -200,16 +200,15 @@ class _Answer(NamedTuple):
         """Return what the backend rejected: nothing, if the body is not an answer of OTLP."""
         media_type = self.headers.get("content-type", "")
         if _JSON in media_type:
-            with suppress(ValueError, TypeError, AttributeError, RecursionError):
+            with suppress(ValueError, TypeError, AttributeError, OverflowError, RecursionError):
                 partial = json.loads(self.content).get("partialSuccess") or {}
                 reason = partial.get("errorMessage")
-                return Receipt(
-                    int(partial.get("rejectedSpans") or 0), _short(reason) if isinstance(reason, str) else ""
-                )
+                rejected = max(0, int(partial.get("rejectedSpans") or 0))
+                return Receipt(rejected, _short(reason) if isinstance(reason, str) else "")
         elif _PROTOBUF in media_type:
             with suppress(DecodeError):
                 success = ExportTraceServiceResponse.FromString(self.content).partial_success
-                return Receipt(success.rejected_spans, _short(success.error_message))
+                return Receipt(max(0, success.rejected_spans), _short(success.error_message))
         return Receipt()
 
     def reason(self) -> str:

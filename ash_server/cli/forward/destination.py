@@ -11,6 +11,9 @@ from ash_server.settings import is_loopback
 
 _PATH = "/v1/traces"
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_OWN_HEADERS = frozenset(
+    {"connection", "content-encoding", "content-length", "content-type", "host", "transfer-encoding"}
+)
 _VALUE = re.compile(r"[\x20-\x7e\t]*")
 
 
@@ -105,6 +108,8 @@ def _read_headers(items: Iterable[str], origin: str) -> dict[str, str]:
         name = name.strip().lower()
         if not separator or not _NAME.fullmatch(name):
             raise click.UsageError(f"{origin}: a header is written KEY=VALUE.")
+        if name in _OWN_HEADERS:
+            raise click.UsageError(f"{origin}: {name} cannot be set; Ash does.")
         if not _VALUE.fullmatch(value):
             raise click.UsageError(
                 f"{origin}: the value of {name} has characters that no header can contain."

@@ -20,7 +20,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 from ash_client import AshClient
 from ash_server.app import create_app
-from ash_server.cli.forward.backend import Backend, BackendRefuses, BackendUnavailable
+from ash_server.cli.forward.backend import Backend, BackendAnswer, BackendRefuses, BackendUnavailable
 from ash_server.cli.forward.destination import Destination, read_destination
 from ash_server.cli.forward.forwarder import MAX_SPANS, batches, complete_spans
 from ash_server.settings import Settings
@@ -412,6 +412,7 @@ def test_the_address_of_a_backend(url: str | None, environ: dict[str, str], addr
         ("https://a.example:x", (), "not valid"),
         ("https://a.example", ("secret",), "KEY=VALUE"),
         ("https://a.example", ("x=secret\r\ny: z",), "no header can contain"),
+        ("https://a.example", ("Content-Length=secret",), "content-length cannot be set"),
     ],
 )
 def test_rejects_an_address_without_showing_a_secret(
@@ -421,6 +422,17 @@ def test_rejects_an_address_without_showing_a_secret(
         destination(url, *headers)
 
     assert "secret" not in error.value.message
+
+
+@pytest.mark.parametrize(
+    ("count", "rejected"), [("2", 2), ('"3"', 3), ("-1", 0), ("1e999", 0), ("[1]", 0), ("null", 0)]
+)
+def test_counts_of_rejected_spans(count: str, rejected: int) -> None:
+    content = f'{{"partialSuccess":{{"rejectedSpans":{count}}}}}'.encode()
+
+    answer = BackendAnswer(200, httpx2.Headers({"content-type": "application/json"}), content)
+
+    assert answer.receipt().rejected == rejected
 
 
 def test_headers_of_the_environment_are_for_its_own_endpoint() -> None:

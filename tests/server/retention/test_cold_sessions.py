@@ -372,6 +372,24 @@ async def test_policy_and_runs(store: Store) -> None:
     assert (await get_cold_policy(store)).sessions == 1
 
 
+async def test_a_session_that_cannot_be_archived_is_skipped(
+    store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    await create(store, "first")
+    second = await create(store, "second")
+    packed = archiving._pack
+
+    def fail_once(part: ArchivePart) -> Any:
+        monkeypatch.setattr(archiving, "_pack", packed)
+        raise psycopg.errors.QueryCanceled
+
+    monkeypatch.setattr(archiving, "_pack", fail_once)
+    await set_cold_policy(store, NewColdPolicy("90d"))
+    assert (await run_cold_policy(store, now=LATER)).archived == 1
+    assert await store.cold.list_cold() == [second]
+    assert "cannot archive session" in caplog.text
+
+
 async def test_one_process_at_a_time(store: Store) -> None:
     await set_cold_policy(store, NewColdPolicy("90d"))
     await store.cold.extend_lease(store.tenant)
