@@ -20,9 +20,12 @@ _TOPIC = "topic%08d"
 _TEMPLATE_TOPIC = _TOPIC % 0
 """A word of each template; every repetition has a different one, so that the vocabulary grows with the store."""
 
-_LEFT_OUT = ("open_texts", "kept_states", "answers", "usage_rollups", "tool_calls", "session_labels")
-"""Complete transcripts have no open texts, nobody has labelled them, P16 and P17 measure usage and lists, and the first
-deletion in a session keeps states."""
+_LEFT_OUT = (
+    *("open_texts", "kept_states", "answers", "usage_rollups", "tool_calls", "session_labels"),
+    *("cold_sessions", "cold_archives"),
+)
+"""Complete transcripts have no open texts, nobody has labelled them, P16 and P17 measure usage and lists, the first
+deletion in a session keeps states, and no session is cold."""
 _TABLES = {table: column for table, column in DISTRIBUTED.items() if table not in _LEFT_OUT}
 """The tables of a session, and the column with its id."""
 _LARGE = ("messages", "events", "search")
