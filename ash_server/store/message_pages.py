@@ -5,6 +5,7 @@ Functions take a connection in autocommit mode (`connections.pool.open_pool`).
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from hashlib import sha256
 from typing import Any, Protocol, TypedDict, TypeVar, Unpack
 from uuid import UUID
 
@@ -12,6 +13,7 @@ from msgspec import Struct
 from psycopg import AsyncConnection
 
 from ash_server.errors import MessageDeleted, MessageNotFound, SessionChanged
+from ash_server.store.connections.archived_texts import read_archived
 from ash_server.store.connections.pool import Connect, fetch_all
 from ash_server.store.pagination import (
     END,
@@ -48,10 +50,8 @@ MAX_PARSE_BYTES = 4 * 1024 * 1024
 
 SQL = statements(__file__, parser_version=PARSER_VERSION)
 
-STORED_TEXTS = stored_query(
-    "messages", "id", "CASE WHEN kind = 'deleted' THEN NULL ELSE coalesce(content, cold_text(session_id)) END"
-)
-"""By id, the sequences and texts of messages that are stored; NULL for a deleted one."""
+STORED_TEXTS = stored_query("messages", "id", "CASE WHEN kind <> 'deleted' THEN content END, content IS NULL")
+"""By id, the sequence and the text of messages that are stored, NULL for a deleted one, and whether it is archived."""
 
 _NEXT_MESSAGES = bounded_query(SQL.columns, SQL.page)
 _PREVIOUS_MESSAGES = bounded_query(SQL.columns, SQL.page, "sequence DESC")
@@ -262,9 +262,23 @@ async def find_message(conn: AsyncConnection, session_id: UUID, sequence: int) -
 
 
 async def get_contents(conn: AsyncConnection, session_id: UUID, ids: Sequence[str]) -> dict[str, str | None]:
-    """Return the stored texts by message id; None for a deleted message."""
-    cursor = await conn.execute(STORED_TEXTS, [list(ids), session_id], binary=True)
-    return {row[0]: row[2] for row in await cursor.fetchall()}
+    """Return the stored texts by message id; None for a deleted message. A cold session stays cold."""
+    while True:
+        cursor = await conn.execute(STORED_TEXTS, [list(ids), session_id], binary=True)
+        stored = await add_archived(conn, session_id, await cursor.fetchall())
+        if stored is not None:
+            return {id: text for id, _, text in stored}
+
+
+async def add_archived(
+    conn: AsyncConnection, session_id: UUID, rows: Sequence[tuple[str, int, str | None, bool]]
+) -> list[tuple[str, int, str | None]] | None:
+    """Add archived texts to rows of `STORED_TEXTS`. None if the session was restored since they were read."""
+    places = {sequence for _, sequence, _, is_archived in rows if is_archived}
+    archived = await read_archived(conn, session_id, "messages", places)
+    if archived is None:
+        return None
+    return [(id, sequence, archived.get(sequence, text)) for id, sequence, text, _ in rows]
 
 
 async def compare_contents(
@@ -272,11 +286,19 @@ async def compare_contents(
 ) -> dict[str, bool | None]:
     """Return by message id whether the SHA-256 of the stored text is this digest; unknown ids are absent.
 
-    None for a deleted message.
+    None for a deleted message. A cold session stays cold.
     """
     sent = {"session_id": session_id, "ids": list(digests), "digests": list(digests.values())}
-    cursor = await conn.execute(SQL.compare_contents, sent, binary=True)
-    return dict(await cursor.fetchall())
+    while True:
+        cursor = await conn.execute(SQL.compare_contents, sent, binary=True)
+        rows = await cursor.fetchall()
+        places = {id: sequence for id, _, sequence in rows if sequence is not None}
+        archived = await read_archived(conn, session_id, "messages", places.values())
+        if archived is not None:
+            compared = {
+                id: sha256(archived[place].encode()).digest() == digests[id] for id, place in places.items()
+            }
+            return {**{id: is_equal for id, is_equal, _ in rows}, **compared}
 
 
 async def stream_messages(

@@ -46,6 +46,7 @@ from ash_server.store.maintenance.reindex import Reread
 from ash_server.store.message_pages import (
     STORED_TEXTS,
     MessageFilter,
+    add_archived,
     compare_contents,
     get_contents,
     get_message,
@@ -210,7 +211,9 @@ async def _lock(
         counters, name, metadata = await read_counters_with_metadata(locked)
     else:
         (counters, name), metadata = await read_counters_with_name(locked), ""
-    known = {row[0]: _Stored(*row[1:]) for row in await stored.fetchall()}
+    texts = await add_archived(conn, session_id, await stored.fetchall())
+    assert texts is not None  # a restore waits for the lock
+    known = {id: _Stored(sequence, text) for id, sequence, text in texts}
     return _Locked(counters, known, name, metadata)
 
 

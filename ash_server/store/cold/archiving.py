@@ -14,7 +14,6 @@ from uuid import UUID
 from psycopg import AsyncConnection
 
 from ash_server.errors import ArchiveDamaged
-from ash_server.store.connections import restoring
 from ash_server.store.connections.archive_parts import (
     MAX_PART_BYTES,
     ArchivedTexts,
@@ -22,7 +21,7 @@ from ash_server.store.connections.archive_parts import (
     PackedPart,
     pack,
 )
-from ash_server.store.connections.restoring import read_parts
+from ash_server.store.connections.archived_texts import is_cold, read_parts
 from ash_server.store.pagination import bounded_query
 from ash_server.store.statements import Sql, statements
 
@@ -127,7 +126,7 @@ async def verify_archive(conn: AsyncConnection, session_id: UUID) -> None:
     try:
         await _verify(conn, session_id)
     except ArchiveDamaged:
-        if await (await conn.execute(restoring.SQL.is_cold, [session_id])).fetchone() is not None:
+        if await is_cold(conn, session_id):
             raise
 
 

@@ -3,9 +3,6 @@
 Statements read each text with the function `cold_text`, which raises an error if the text is in an archive.
 """
 
-import asyncio
-from collections.abc import AsyncGenerator
-from typing import Any
 from uuid import UUID
 
 import psycopg
@@ -13,11 +10,12 @@ from psycopg import AsyncConnection
 from psycopg.errors import ReadOnlySqlTransaction
 
 from ash_server.errors import ArchiveDamaged, SessionCold
-from ash_server.store.connections.archive_parts import ArchivePart, unpack
+from ash_server.store.connections.archive_parts import ArchivePart
+from ash_server.store.connections.archived_texts import is_cold, read_parts
 from ash_server.store.statements import statements
 
 SQLSTATE = "ASC01"
-"""Of the error that `cold_text` raises, with the session as its detail."""
+"""The code of the error that `cold_text` raises. The detail of the error is the session."""
 
 SQL = statements(__file__)
 
@@ -34,12 +32,12 @@ async def restore_session(conn: AsyncConnection, session_id: UUID) -> bool:
 
     Raises ArchiveDamaged, and SessionCold on a replica.
     """
-    if await (await conn.execute(SQL.is_cold, [session_id])).fetchone() is None:
+    if not await is_cold(conn, session_id):
         return False
     try:
         async with conn.transaction():
             await conn.execute(SQL.lock_counters, [session_id])
-            if await (await conn.execute(SQL.is_cold, [session_id])).fetchone() is None:
+            if not await is_cold(conn, session_id):
                 return False
             async for part in read_parts(conn, session_id):
                 await _restore_part(conn, session_id, part)
@@ -64,23 +62,6 @@ async def restore_to_read(conn: AsyncConnection, session_id: UUID) -> None:
     lost = await conn.execute(SQL.find_lost, {"session_id": session_id})
     if await lost.fetchone() is not None:
         raise ArchiveDamaged(f"The session {session_id} lacks texts, but is not marked as cold.")
-
-
-async def read_parts(conn: AsyncConnection, session_id: UUID) -> AsyncGenerator[ArchivePart, None]:
-    """Yield the parts of an archive. Raises ArchiveDamaged."""
-    number = 0
-    while True:
-        cursor = await conn.execute(SQL.next_part, [session_id, number], binary=True)
-        row: tuple[Any, ...] | None = await cursor.fetchone()
-        if row is None:
-            return
-        number, data, digest = row
-        try:
-            yield await asyncio.to_thread(unpack, data, digest)
-        except ValueError as error:
-            raise ArchiveDamaged(
-                f"Part {number} of the archive of the session {session_id} is damaged."
-            ) from error
 
 
 async def _restore_part(conn: AsyncConnection, session_id: UUID, part: ArchivePart) -> None:

@@ -2,14 +2,6 @@
 -- The lock that appends take first.
 SELECT FROM session_counters WHERE session_id = %b FOR UPDATE
 
--- name: is_cold
--- A row if the texts of the session are in an archive.
-SELECT FROM cold_sessions WHERE session_id = %b AND restored_at IS NULL
-
--- name: next_part
--- The next part of an archive.
-SELECT part, data, digest FROM cold_archives WHERE session_id = %b AND part > %b ORDER BY part LIMIT 1
-
 -- name: restore_messages
 -- The texts of messages.
 UPDATE messages SET content = archived.text FROM unnest(%b::bigint[], %b::text[]) AS archived (sequence, text)

@@ -24,6 +24,7 @@ from ash_server.errors import (
     SessionMismatch,
     SessionNotFound,
 )
+from ash_server.store.connections.archived_texts import read_archived
 from ash_server.store.connections.pool import Connect, fetch_all, is_distributed, one_transaction
 from ash_server.store.log import stored_json, writer
 from ash_server.store.log.derived import Derived
@@ -409,7 +410,11 @@ async def _post_new(
         locked = await conn.execute(writer.SQL.lock_counters, [session_id])
         matches = await conn.execute(FIND_STORED_EVENTS, [[event["id"] for event in events], session_id])
         counters = await read_counters(locked)
-        stored = {row[0]: (row[1], row[2]) for row in await matches.fetchall()}
+        rows = await matches.fetchall()
+        places = {sequence for _, sequence, json in rows if json is None}
+        archived = await read_archived(conn, session_id, "events", places)
+        assert archived is not None  # a restore waits for the lock
+        stored = {id: (place, archived[place] if json is None else json) for id, place, json in rows}
         appended, new, last = [], [], counters.event_sequence
         normalizer, derived = Normalizer(state=counters.normalizer_state), Derived()
         for index, event in enumerate(events):

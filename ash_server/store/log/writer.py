@@ -45,8 +45,8 @@ SQL = statements(
     __file__, written_calls=tool_calls.SQL.written_calls, counter_sums=tool_calls.SQL.counter_sums
 )
 
-# Events with an id of their own are stored whole.
-FIND_STORED_EVENTS = stored_query("events", "explicit_id", "coalesce(stored_json, cold_text(session_id))")
+FIND_STORED_EVENTS = stored_query("events", "explicit_id", "stored_json")
+"""By id, the sequence and the JSON of stored events with an id of their own, which is whole; NULL if archived."""
 
 
 class PreparedEvent(NamedTuple):

@@ -1,6 +1,7 @@
 """Cold sessions over REST: the policy, and readers that restore a session."""
 
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 
 import pytest
 from httpx2 import AsyncClient
@@ -84,3 +85,21 @@ async def test_a_damaged_archive_is_a_503(own_client: AsyncClient, store: Store)
     assert [(each.status_code, each.json()["code"]) for each in answers] == [(503, "archive_damaged")] * 3
     assert str(session.id) in answers[0].json()["detail"]
     assert (await own_client.get(f"/api/sessions/{session.id}")).status_code == 200
+
+
+async def test_equal_texts_leave_a_session_cold(own_client: AsyncClient, store: Store) -> None:
+    session = await store.sessions.create()
+    message = {"id": "m", "content": "A heron?"}
+    event = {"id": "e", "type": "house", "payload": {}, "timestamp": 1}
+    digest = {"id": "m", "sha256": sha256(b"A heron?").hexdigest()}
+    sent = [("messages", message), ("messages/compare", [digest]), ("events", event)]
+    address = f"/api/sessions/{session.id}"
+    for path, body in sent:
+        assert (await own_client.post(f"{address}/{path}", json=body)).is_success
+    assert await store.cold.archive(session.id, datetime.now(UTC) + timedelta(days=1))
+
+    for path, body in sent:
+        assert (await own_client.post(f"{address}/{path}", json=body)).status_code == 200, path
+    other = await own_client.post(f"{address}/messages", json={"id": "m", "content": "An egret?"})
+    assert (other.status_code, other.json()["code"]) == (409, "id_conflict")
+    assert await store.cold.list_cold() == [session.id]

@@ -4,9 +4,11 @@ import json
 import re
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from ash_server.cli.retention import describe_retention
+from ash_server.store.connections.pool import direct_url
 from ash_shared.model.reports.retention import RetentionPolicy
 from tests.server.cli.test_cli import Ash, ash, written
 
@@ -83,3 +85,24 @@ def test_cold_sessions(ash: Ash, tmp_path: Path) -> None:
     assert ash("cold", "verify").out == "0 archives read, 0 damaged\n"
     assert ash("cold", "off").out.startswith("no session becomes cold")
     assert "set one with `ash cold set 180d`" in ash("cold", "run").err
+
+
+def test_an_unchanged_file_leaves_its_session_cold(ash: Ash, tmp_path: Path, database_url: str) -> None:
+    lines = [
+        json.dumps({"type": "user", "uuid": uuid, "message": {"role": "user", "content": "Hi"}}) + "\n"
+        for uuid in ("u1", "u2", "u3")
+    ]
+    file = written(tmp_path / "s.jsonl", "".join(lines[:2]))
+    ash("import", str(file))
+    ash("cold", "set", "180d")
+    with psycopg.connect(direct_url(database_url)) as conn:
+        conn.execute("UPDATE sessions SET updated_at = updated_at - interval '200 days'")
+    assert ash("cold", "run").out == "1 session archived, 1 cold session\n"
+
+    again = ash("import", str(file))
+    assert "0 new, 2 already there" in again.err + again.out
+    assert ash("cold", "run").out == "0 sessions archived, 1 cold session\n"
+    written(file, "".join(lines))
+    more = ash("import", str(file))
+    assert "1 new, 2 already there" in more.err + more.out
+    assert ash("cold", "run").out == "0 sessions archived, 1 restored, 0 cold sessions\n"

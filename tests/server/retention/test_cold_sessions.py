@@ -5,13 +5,14 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
 import psycopg
 import pytest
 
-from ash_server.errors import ArchiveDamaged, SessionNotFound
+from ash_server.errors import ArchiveDamaged, IdConflict, SessionNotFound
 from ash_server.retention.cold_policy import (
     NewColdPolicy,
     check_cold_policy,
@@ -26,9 +27,10 @@ from ash_server.store.cold import archiving
 from ash_server.store.cold.policies import ColdBusy
 from ash_server.store.connections import archive_parts
 from ash_server.store.connections.archive_parts import ArchivePart, pack, unpack
+from ash_server.store.connections.archived_texts import read_parts
 from ash_server.store.connections.pool import direct_url
-from ash_server.store.connections.restoring import read_parts
 from ash_server.store.connections.tenants import get_or_create_tenant
+from ash_server.store.prepare import NewMessage
 from ash_server.transfer.exporting.jsonl import FORMATS
 from tests.waiting import TIMEOUT
 
@@ -215,9 +217,24 @@ async def test_a_session_restored_during_a_check_is_not_damaged(
     assert not await is_cold(store)
 
 
-async def test_a_repeated_append_is_compared_with_the_archive(store: Store) -> None:
+async def test_repeated_texts_are_compared_with_the_archive(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archiving, "_MAX_ROWS", 2)
+    monkeypatch.setattr(archiving, "MAX_PART_BYTES", 100)
     id = await create(store)
+    stored = await store.messages.list_messages(id)
     await archive(store, id)
+    await store.messages.append(id, [NewMessage("new", id="n")])
+    ids = [each.id for each in stored[1:4]]
+    digests = {each.id: sha256(each.content.encode()).digest() for each in stored} | {ids[-1]: b""}
+
+    assert await store.messages.get_contents(id, ids) == dict(zip(ids, LINES[1:4], strict=True))
+    assert await store.messages.get_contents(id, ["n", "unknown"]) == {"n": "new"}
+    compared = await store.messages.compare_contents(id, digests)
+    assert (compared.equal, compared.different) == ([each.id for each in stored[:3]], (ids[-1], LINES[3]))
+    posted: Any = {"type": "custom", "id": "e1", "payload": {"name": "note", "value": "kept"}}
+    assert (await store.events.append(id, posted)).created is False
     places = await store.messages.append(id, LINES[:3])
 
     assert [(each.sequence, each.created, each.deleted) for each in places] == [
@@ -225,7 +242,14 @@ async def test_a_repeated_append_is_compared_with_the_archive(store: Store) -> N
         (2, False, False),
         (3, False, False),
     ]
-    assert await read_texts(store, id) == LINES
+    for conflict in (
+        store.messages.append(id, [NewMessage("other", id=ids[0])]),
+        store.events.append(id, posted | {"payload": {"name": "other", "value": None}}),
+    ):
+        with pytest.raises(IdConflict):
+            await conflict
+    assert await store.cold.list_cold() == [id]
+    assert await read_texts(store, id) == [*LINES, "new"]
 
 
 @pytest.mark.parametrize("sequence", [1, 5])
