@@ -397,6 +397,15 @@ AGENTS: tuple[KnownAgent, ...] = (
         re.compile(r"last_mini_run\.traj\.json"),
     ),
     KnownAgent(
+        "gptme",
+        "gptme",
+        "gptme",
+        (Root("gptme", "XDG_DATA_HOME", ".local/share"), Root("Library/Application Support/gptme")),
+        ("logs",),
+        # The title is in a file beside it, see `titles`; the events repeat the messages.
+        re.compile(r"logs/[^/]+/conversation\.jsonl"),
+    ),
+    KnownAgent(
         "devin",
         "Devin",
         "atif",

@@ -5,6 +5,7 @@ They are read at each import, because a person may have renamed the session sinc
 
 import json
 import re
+import tomllib
 from collections.abc import Callable
 from glob import escape
 from pathlib import Path
@@ -139,10 +140,19 @@ def _read_vibe_meta(text: str) -> SessionName | None:
     return _title_in(json.loads(text), "title")
 
 
+def _find_gptme_settings(path: Path) -> Path | None:
+    return path.with_name("config.toml") if path.name == "conversation.jsonl" else None
+
+
+def _read_gptme_settings(text: str) -> SessionName | None:
+    return _title_in(tomllib.loads(text).get("chat"), "name")
+
+
 _TITLE_FILES = (
     _TitleFile(_find_workspace, _read_workspace),
     _TitleFile(_find_cowork_session, _read_cowork_session),
     _TitleFile(_find_grok_summary, _read_grok_summary),
     _TitleFile(_find_kimi_state, _read_kimi_state),
     _TitleFile(_find_vibe_meta, _read_vibe_meta),
+    _TitleFile(_find_gptme_settings, _read_gptme_settings),
 )

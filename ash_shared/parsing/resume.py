@@ -26,6 +26,7 @@ class _Agent(NamedTuple):
 
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _KIMI_ID = rf"(?:session_)?{_UUID}"
+_NAME = r"[0-9A-Za-z][0-9A-Za-z_.-]{0,200}"
 _OPENCODE_ID = r"ses_[0-9A-Za-z]{26}"
 
 _AGENTS: Mapping[str, _Agent] = {
@@ -46,6 +47,7 @@ _AGENTS: Mapping[str, _Agent] = {
     "copilot_cli": _Agent(("copilot", "--resume={id}"), _UUID),
     "pi": _Agent(("pi", "--session", "{id}"), _UUID),
     "crush": _Agent(("crush", "--session", "{id}"), _UUID),
+    "gptme": _Agent(("gptme", "--name", "{id}"), _NAME, rf"logs/(?P<id>{_NAME})/conversation\.jsonl"),
     "hermes": _Agent(("hermes", "--resume", "{id}"), r"\d{8}_\d{6}_[0-9a-f]{4,32}"),
     "kimi": _Agent(
         ("kimi", "--session", "{id}"),

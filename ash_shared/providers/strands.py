@@ -254,7 +254,7 @@ def _is_message_file(record: Record) -> bool:
 
 _FILE_KEYS = frozenset({"created_at", "message", "message_id", "redact_message", "updated_at"})
 _AGENT_KEYS = frozenset({"agent_id", "conversation_manager_state", "created_at", "state", "updated_at"})
-_FOREIGN_KEYS = DOCUMENT_KEYS | {"content", "role", "type"}
+_FOREIGN_KEYS = DOCUMENT_KEYS | {"content", "event_kind", "role", "type"}
 _SESSION_KEYS = frozenset({"created_at", "session_id", "session_type", "updated_at"})
 _SNAPSHOT_KEYS = frozenset({"app_data", "created_at", "data", "schema_version", "scope"})
 _RUNS = frozenset({"graph", "swarm"})

@@ -228,6 +228,25 @@ _VIBE_MESSAGE_KEYS = frozenset(
 )
 
 
+def is_gptme_message(record: dict[str, Any]) -> bool:
+    """Return True for a message of gptme: a text with a time in Python's form. Only hooks write a time zone."""
+    time, role = record.get("timestamp"), record.get("role")
+    if not (isinstance(time, str) and isinstance(record.get("content"), str) and isinstance(role, str)):
+        return False
+    if (
+        role not in _ROLES
+        or not record.keys() <= _GPTME_KEYS
+        or (match := _PYTHON_TIME.fullmatch(time)) is None
+    ):
+        return False
+    return match["zone"] is None or not _GPTME_MARKS.isdisjoint(record)
+
+
+_PYTHON_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{6})?(?P<zone>[+-]\d\d:\d\d)?")
+_GPTME_MARKS = frozenset({"ephemeral_ttl", "hide", "metadata", "pinned", "ui_only"})
+_GPTME_KEYS = _GPTME_MARKS | {"call_id", "content", "file_hashes", "files", "role", "timestamp"}
+
+
 def has_tool_blocks(message: dict[str, Any]) -> bool:
     """Return True for a message with calls or results in the form of Anthropic's API, as Droid writes them. Lines of pi
     and of its relatives look the same otherwise."""

@@ -164,6 +164,16 @@ def _vibe(session: str) -> LINES:
     return [{"role": "user", "content": f"Sort the shelves of {session}", "message_id": "m1"}]
 
 
+def _gptme(session: str) -> LINES:
+    return [
+        {
+            "role": "user",
+            "content": f"Sort the shelves of {session}",
+            "timestamp": "2026-03-02T09:00:00.500000",
+        }
+    ]
+
+
 def _cline(session: str) -> LINES:
     content = [{"type": "text", "text": f'<user_input mode="act">Sort the shelves of {session}</user_input>'}]
     return [
@@ -256,6 +266,7 @@ TRANSCRIPTS: Mapping[str, tuple[str, LINES]] = {
     "kimi": (".kimi-code/sessions/wd_shop_1/session_1/agents/main/wire.jsonl", _kimi("kimi-1")),
     "hermes": (".hermes/sessions/session_hermes-1.json", _hermes("hermes-1")),
     "mini_swe_agent": (".config/mini-swe-agent/last_mini_run.traj.json", _mini("mini-1")),
+    "gptme": (".local/share/gptme/logs/gptme-1/conversation.jsonl", _gptme("gptme-1")),
     "mistral_vibe": (".vibe/logs/session/session_20260302_vibe-1/messages.jsonl", _vibe("vibe-1")),
     "cowork": (f"{_COWORK}/local_1/.claude/projects/-work/cowork-1.jsonl", _claude("cowork-1")),
     "openclaude": (".openclaude/projects/-work-shop/openclaude-1.jsonl", _claude("openclaude-1")),
@@ -407,6 +418,7 @@ _TITLES = {
     f"{_COWORK}/local_1.json": json.dumps({"title": "Sort by size"}),
     ".kimi-code/sessions/wd_shop_1/session_1/state.json": json.dumps({"title": "Sort by height"}),
     ".vibe/logs/session/session_20260302_vibe-1/meta.json": json.dumps({"title": "Sort by age"}),
+    ".local/share/gptme/logs/gptme-1/config.toml": '[chat]\nname = "Sort by year"\n',
     ".grok/sessions/%2Fwork%2Fshop/grok-1/summary.json": json.dumps({"generated_title": "Sort by weight"}),
 }
 """Files with the titles of sessions."""
@@ -434,6 +446,8 @@ _OTHER_FILES = (
     ".qwen/settings.json",
     ".strands/sessions/session_strands-1/session.json",
     ".vibe/config.json",
+    ".local/share/gptme/logs/gptme-1/events.jsonl",
+    ".local/share/gptme/logs/gptme-1/branches/main-1.jsonl",
     ".config/mini-swe-agent/other.json",
     ".grok/auth.json",
     ".hermes/auth.json",

@@ -5,6 +5,7 @@ of translated objects are not content, since the type of a block replaces them.
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -635,6 +636,18 @@ def _strands(record: dict[str, Any]) -> Any:
     return [nodes, contents, data.get("current_task"), message.get("content")]
 
 
+def _gptme(record: dict[str, Any]) -> Any:
+    """Return the texts of a message, and the arguments of its calls without the text around them."""
+    text: str = record["content"]
+    if record["role"] != "assistant":
+        return [text, record.get("call_id"), record.get("files")]
+    head, _, rest = text.partition("\n</thinking>\n")
+    thought, text = (head.removeprefix("<thinking>") + "\n", rest) if rest else (None, text)
+    text, *calls = re.split(r"^@", text, flags=re.MULTILINE)
+    arguments = [json.loads(call.partition(": ")[2]) for call in calls]
+    return [thought, text if text.strip() else None, arguments]
+
+
 def _mini_message(message: dict[str, Any]) -> Any:
     """Return the content of a message, the outcome of its command, and an answer that the agent refused."""
     extra = message.get("extra", {})
@@ -674,6 +687,7 @@ _CONTENTS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
     "kimi": _kimi,
     "kiro": _kiro,
     "langchain": _langchain,
+    "gptme": _gptme,
     "mini_swe_agent": lambda record: [_mini_message(message) for message in record["messages"]],
     "mistral_vibe": _vibe,
     "opencode": _opencode,

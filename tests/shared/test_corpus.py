@@ -157,6 +157,7 @@ SOURCES = {
     "gemini_interactions": "gemini",
     "google_adk": "google_adk",
     "goose": "goose",
+    "gptme": "gptme",
     "grok_build": "grok_build",
     "hermes": "hermes",
     "kimi": "kimi",

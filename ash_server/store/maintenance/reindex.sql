@@ -39,7 +39,7 @@ UPDATE sessions SET {replaced_facts} WHERE id = %(session_id)b
 -- The title of an agent with titles outside of the messages.
 SELECT title, title_priority FROM sessions
 WHERE id = %b AND title_priority IN ({from_tool}, {renamed})
-    AND (source IN ('codex', 'copilot_cli', 'grok_build', 'kimi', 'mistral_vibe') OR starts_with(metadata, '{"agent":"cowork"'))
+    AND (source IN ('codex', 'copilot_cli', 'gptme', 'grok_build', 'kimi', 'mistral_vibe') OR starts_with(metadata, '{"agent":"cowork"'))
 
 -- name: keep_title
 -- A title from outside of the messages, unless they have one of the same rank.

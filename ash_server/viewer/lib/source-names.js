@@ -22,6 +22,7 @@ const NAMES = {
   zed: "Zed",
   aider: "Aider",
   mini_swe_agent: "mini-swe-agent",
+  gptme: "gptme",
   openai_chat: "OpenAI Chat",
   openai_responses: "OpenAI Responses",
   otel: "OpenTelemetry",

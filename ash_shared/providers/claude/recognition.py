@@ -17,6 +17,7 @@ from ash_shared.records.fingerprints import (
     is_cursor_line,
     is_cursor_sdk_message,
     is_droid_line,
+    is_gptme_message,
     is_grok_line,
     is_opencode_message,
     is_qwen_line,
@@ -161,7 +162,7 @@ def is_untyped_record(record: Record) -> bool:
     if present_keys == {"messages"}:
         return _is_request(record) and not is_cline_document(record)
     is_own = not present_keys and (_is_message(record) or is_token_count(record))
-    return is_own and not is_vibe_message(record)
+    return is_own and not is_vibe_message(record) and not is_gptme_message(record)
 
 
 def is_response(record: Record) -> bool:

@@ -288,6 +288,7 @@ def test_discovers_every_agent(ash: Ash, tmp_path: Path) -> None:
     for source, title in {
         "cowork": "Sort by size",
         "copilot_cli": "Sort by colour",
+        "gptme": "Sort by year",
         "grok_build": "Sort by weight",
         "kimi": "Sort by height",
         "mistral_vibe": "Sort by age",

@@ -49,6 +49,7 @@ def resumed(*arguments: Any, **fields: Any) -> dict[str, Any]:
         ("opencode", OPENCODE_ID, f"opencode --session {OPENCODE_ID}"),
         ("copilot_cli", ID, f"copilot --resume={ID}"),
         ("pi", ID, f"pi --session {ID}"),
+        ("gptme", "tides-one", "gptme --name tides-one"),
         ("mistral_vibe", ID, f"vibe --resume {ID}"),
         ("crush", ID, f"crush --session {ID}"),
     ],
@@ -69,6 +70,7 @@ def test_command_of_each_agent(source: str, id: str, command: str) -> None:
         ("cursor", f"projects/srv-site/agent-transcripts/{ID}.json"),
         ("antigravity", f"antigravity-cli/brain/{ID}/.system_generated/logs/transcript.jsonl"),
         ("antigravity", f"antigravity-cli/conversations/{ID}.db"),
+        ("gptme", f"logs/{ID}/conversation.jsonl"),
     ],
 )
 def test_reads_the_id_in_the_path_of_a_transcript(source: str, path: str) -> None:
