@@ -43,7 +43,7 @@ from ash_server.store.message_pages import set_by_writer
 from ash_server.store.session_facts import to_milliseconds
 from ash_server.store.statements import statements
 from ash_server.store.usage.answers import replace_answers
-from ash_shared.eventlog import FIRST_LINES, NORMALIZER_VERSION, NOTED, Line, Normalizer, parse_line
+from ash_shared.eventlog import FIRST_LINES, NORMALIZER_VERSION, NOTED, Event, Line, Normalizer, parse_line
 from ash_shared.model.event_types import CHUNKS
 from ash_shared.model.message import Role
 
@@ -208,6 +208,13 @@ class StoredInput:
         if first := [line async for line in rows]:
             normalizer.expect((line.read() for line in first), first[0].now)
 
+    async def first_line(self, *, without: int = 0) -> StoredLine | None:
+        """Return the first message that is announced; call it in a transaction."""
+        async with aclosing(
+            self._stream_rows("first", StoredLine, SQL.list_first_messages, [self._session_id, without])
+        ) as rows:
+            return await anext(rows, None)
+
     async def entries(
         self, last_message: int, last_event: int
     ) -> AsyncGenerator[StoredLine | UnderivedEvent | End, None]:
@@ -251,6 +258,90 @@ _Part: TypeAlias = Mapping[str, Any] | Sequence[PreparedEvent] | int
 """The columns of new events, new events with ids of their own, or the sequence of a posted event to move."""
 
 
+class NewEvents:
+    """New events of a log, in memory, and above 16 MB in a temporary file."""
+
+    def __init__(self, conn: AsyncConnection, session_id: UUID) -> None:
+        self._conn = conn
+        self._session_id = session_id
+        self.count = 0
+        self.issues = IssueCounts(0, 0)
+        self.may_have_chunks = False
+        self._parts = tempfile.SpooledTemporaryFile[bytes](_MAX_MEMORY)
+        self._pending: list[PreparedEvent] = []
+
+    def close(self) -> None:
+        self._parts.close()
+
+    def add(self, new: Sequence[PreparedEvent]) -> None:
+        self.count += len(new)
+        self.issues = self.issues.add(each.event for each in new)
+        self._pending += new
+        if len(self._pending) >= _BATCH_SIZE:
+            self._flush()
+
+    def move(self, posted: UnderivedEvent, event: Event) -> None:
+        """Add a stored event, which is moved."""
+        self._flush()
+        self.count += 1
+        self.issues = self.issues.add([event])
+        self.may_have_chunks |= posted.type in CHUNKS
+        self._save(posted.sequence)
+
+    async def write(self, last: int) -> int:
+        """Write them after event `last`, and return the last one."""
+        self._flush()
+        for part in self._saved():
+            if isinstance(part, int):
+                last += 1
+                await self._conn.execute(SQL.move_event, [last, self._session_id, part])
+            elif isinstance(part, Mapping):
+                last += await insert_columns(self._conn, self._session_id, part, last)
+            else:
+                resolved = await resolve_id_conflicts(self._conn, self._session_id, part)
+                last += await insert_columns(self._conn, self._session_id, self._columns(resolved), last)
+        return last
+
+    def _flush(self) -> None:
+        new, self._pending = self._pending, []
+        if new:
+            rows = self._columns(new)
+            self._save(new if any(each.has_own_id for each in new) else rows)
+
+    def _columns(self, new: Sequence[PreparedEvent]) -> Mapping[str, Any]:
+        rows = columns(new, may_have_chunks=self.may_have_chunks)
+        self.may_have_chunks |= rows["may_have_chunks"]
+        return rows
+
+    def _save(self, part: _Part) -> None:
+        pickle.dump(part, self._parts)
+
+    def _saved(self) -> Iterator[_Part]:
+        end = self._parts.tell()
+        self._parts.seek(0)
+        while self._parts.tell() < end:
+            yield pickle.load(self._parts)  # only what this object has written
+
+
+async def write_reset(conn: AsyncConnection, session_id: UUID, last: int) -> None:
+    """Write the first event of a new log, after event `last` of the old one."""
+    reset = {
+        "id": str(uuid5(session_id, f"reset/{last}")),
+        "timestamp": milliseconds(),
+        "sessionId": str(session_id),
+        "type": "reset",
+        "payload": {},
+    }
+    await insert_columns(conn, session_id, columns([PreparedEvent(reset, 0, "end", has_own_id=False)]), last)
+
+
+async def insert_columns(conn: AsyncConnection, session_id: UUID, rows: Mapping[str, Any], last: int) -> int:
+    """Insert events after event `last`, and return their number."""
+    place = {"session_id": session_id, "last_event": last}
+    await conn.execute(writer.SQL.insert_events, {**place, **rows})
+    return len(rows["stored_jsons"])
+
+
 class NewLog:
     """The log of a session, derived again."""
 
@@ -269,36 +360,32 @@ class NewLog:
         self._read = read
         self._without = without
         self._states = states
-        self._count = 0
-        """Number of events in the parts that are saved."""
         self._input = StoredInput(conn, session_id)
-        self._parts = tempfile.SpooledTemporaryFile[bytes](_MAX_MEMORY)
+        self._events = NewEvents(conn, session_id)
         self._normalizer = Normalizer()
         self._derived = Derived()
         self._totals = TotalsOfLog()
-        self._pending: list[PreparedEvent] = []
         self._messages = 0
-        self._issues = IssueCounts(0, 0)
-        self._may_have_chunks = False
         self._inherited = 0
         """The sequence of the last message that is inherited; 0 if none is."""
         self._now = milliseconds()
 
     def close(self) -> None:
-        self._parts.close()
+        self._events.close()
 
     async def replace(self, counters: Counters) -> Rebuilt:
         """Replace the log, under the lock and in the transaction of the caller."""
-        conn, session_id = self._conn, self._session_id
-        await self.derive_until(counters.message_sequence, counters.event_sequence)
+        conn, session_id, before = self._conn, self._session_id, counters.event_sequence
+        await self.derive_until(counters.message_sequence, before)
         await conn.execute(SQL.delete_derived_events, [session_id])
-        written = await self._write_events(counters.event_sequence)
-        last = counters.event_sequence + written
+        await write_reset(conn, session_id, before)
+        last = await self._events.write(before + 1)
         saved = self._normalizer.save()
-        place = [last, counters.event_sequence, saved.state, NORMALIZER_VERSION]
-        await conn.execute(SQL.set_counters, [*place, *self._issues, self._may_have_chunks, session_id])
+        place = [last, before, saved.state, NORMALIZER_VERSION]
+        issues = [*self._events.issues, self._events.may_have_chunks]
+        await conn.execute(SQL.set_counters, [*place, *issues, session_id])
         await totals.write(conn, session_id, self._totals.kept(last))
-        await conn.execute(SQL.delete_ends, [session_id, counters.event_sequence])
+        await conn.execute(SQL.delete_ends, [session_id, before])
         now = milliseconds()
         await replace_answers(conn, session_id, self._derived.answers, now)
         await replace_facts(conn, session_id, self._derived.facts, now)
@@ -307,7 +394,7 @@ class NewLog:
         await kept_states.forget(conn, session_id)
         if self._inherited:
             await set_inherited(conn, session_id, self._inherited)
-        return Rebuilt(self._messages, written)
+        return Rebuilt(self._messages, last - before)
 
     async def derive_until(self, last_message: int, last_event: int) -> None:
         await self._input.announce(self._normalizer, without=self._without)
@@ -320,85 +407,28 @@ class NewLog:
                     case UnderivedEvent():
                         self._move(entry)
                     case End():
-                        self._pending += ending(
-                            self._normalizer, self._session_id, *entry, self._now, derived=self._derived
-                        )
-        self._flush()
+                        place = self._session_id, *entry, self._now
+                        self._add(ending(self._normalizer, *place, derived=self._derived))
 
     async def _derive(self, line: StoredLine) -> None:
         if self._states is not None and self._states.is_due(line.sequence - 1):
-            self._flush()
-            self._states.keep(line.sequence - 1, self._count, self._normalizer, self._totals)
+            self._states.keep(line.sequence - 1, self._events.count, self._normalizer, self._totals)
         self._messages += 1
         self._now = line.now
         place = self._session_id, line.sequence
         read = await offload(self._read, line)
-        new = derive(self._normalizer, *place, read, line.now, text=line.content, derived=self._derived)
-        self._pending += new
+        self._add(derive(self._normalizer, *place, read, line.now, text=line.content, derived=self._derived))
         if self._normalizer.is_inherited:
             self._inherited = line.sequence
-        if len(self._pending) >= _BATCH_SIZE:
-            self._flush()
+
+    def _add(self, new: Sequence[PreparedEvent]) -> None:
+        self._totals.add(each.event for each in new)
+        self._events.add(new)
 
     def _move(self, posted: UnderivedEvent) -> None:
-        self._flush()
         event = msgspec.json.decode(posted.content)
         self._totals.add([event])
         if posted.type in NOTED:
             self._normalizer.observe(event)
             self._derived.add(self._normalizer, None)
-        self._issues = self._issues.add([event])
-        self._may_have_chunks |= posted.type in CHUNKS
-        self._count += 1
-        self._save(posted.sequence)
-
-    def _flush(self) -> None:
-        new, self._pending = self._pending, []
-        if not new:
-            return
-        self._issues = self._issues.add(each.event for each in new)
-        self._totals.add(each.event for each in new)
-        self._count += len(new)
-        rows = self._columns(new)
-        self._save(new if any(each.has_own_id for each in new) else rows)
-
-    def _columns(self, new: Sequence[PreparedEvent]) -> Mapping[str, Any]:
-        rows = columns(new, may_have_chunks=self._may_have_chunks)
-        self._may_have_chunks |= rows["may_have_chunks"]
-        return rows
-
-    def _save(self, part: _Part) -> None:
-        pickle.dump(part, self._parts)
-
-    def _saved(self) -> Iterator[_Part]:
-        end = self._parts.tell()
-        self._parts.seek(0)
-        while self._parts.tell() < end:
-            yield pickle.load(self._parts)  # only what this object has written
-
-    async def _write_events(self, last: int) -> int:
-        """Write the new log after event `last`, and return the number of its events."""
-        reset = {
-            "id": str(uuid5(self._session_id, f"reset/{last}")),
-            "timestamp": milliseconds(),
-            "sessionId": str(self._session_id),
-            "type": "reset",
-            "payload": {},
-        }
-        first = [PreparedEvent(reset, 0, "end", has_own_id=False)]
-        written = await self._insert(columns(first), last)
-        for part in self._saved():
-            if isinstance(part, int):
-                written += 1
-                await self._conn.execute(SQL.move_event, [last + written, self._session_id, part])
-            elif isinstance(part, Mapping):
-                written += await self._insert(part, last + written)
-            else:
-                resolved = await resolve_id_conflicts(self._conn, self._session_id, part)
-                written += await self._insert(self._columns(resolved), last + written)
-        return written
-
-    async def _insert(self, rows: Mapping[str, Any], last: int) -> int:
-        place = {"session_id": self._session_id, "last_event": last}
-        await self._conn.execute(writer.SQL.insert_events, {**place, **rows})
-        return len(rows["stored_jsons"])
+        self._events.move(posted, event)

@@ -3,68 +3,47 @@
 Afterwards the session is as if the message had never been stored, except for the tombstone and the retraction that
 tells readers. The log is derived twice, with and without the message, to see whether other events depend on it: the
 whole text of a stream contains its chunks, a prompt begins a turn, and of two copies only one has events. If none does,
-the events of the message are emptied where they are. Otherwise the log is rebuilt, and begins with a `reset`.
+the events of the message are emptied where they are. Otherwise the events that differ are replaced, all others get new
+sequences, and the log begins with a `reset`.
 
 The derivation begins with a kept state before the message, and ends at one that is the same without it, or else at the
 end of the log. All this is done without a lock, so appends do not wait for it. One transaction then derives what was
 appended meanwhile, and deletes the message.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing, closing
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
 from psycopg import AsyncConnection
 
 from ash_server.ids import uuid7_text
-from ash_server.offload import offload
 from ash_server.store.log import kept_states, open_texts, totals
-from ash_server.store.log.derived import Derived
 from ash_server.store.log.events import append_events
 from ash_server.store.log.kept_states import KeptState, NewStates
 from ash_server.store.log.rebuild import (
     MAX_TRIES,
-    End,
     NewLog,
-    StoredInput,
-    StoredLine,
-    UnderivedEvent,
     derive_unlocked,
     is_same_log,
     read_end,
     read_place,
 )
 from ash_server.store.log.stored_json import event_json
-from ash_server.store.log.tool_calls import change_activity, change_calls, replace_facts
-from ash_server.store.log.tool_calls import find_first_messages as find_messages_of_calls
-from ash_server.store.log.totals import NO_TOTALS, KeptTotals, TotalsOfLog
-from ash_server.store.log.writer import (
-    Counters,
-    IssueCounts,
-    PreparedEvent,
-    derive,
-    ending,
-    lock,
-    milliseconds,
-)
-from ash_server.store.maintenance import reindex
+from ash_server.store.log.totals import NO_TOTALS, KeptTotals
+from ash_server.store.log.writer import Counters, IssueCounts, lock
+from ash_server.store.maintenance import reindex, splicing
+from ash_server.store.maintenance.comparison import BEGINNING, Comparison, FactsOfLines, comparable
 from ash_server.store.maintenance.own_prompts import name_by_own_prompt
-from ash_server.store.message_pages import StoredMessage, find_last, find_message, set_by_writer
-from ash_server.store.session_facts import RecordFacts, collect_facts
+from ash_server.store.maintenance.splicing import LogPart
+from ash_server.store.message_pages import StoredMessage, find_last, find_message
 from ash_server.store.statements import statements
-from ash_server.store.usage.answers import change_answers, replace_answers
-from ash_server.store.usage.answers import find_first_messages as find_messages_of_answers
-from ash_shared.eventlog import NORMALIZER_VERSION, NOTED, Event, Line, Normalizer, inherited_records, line_of
-from ash_shared.eventlog.facts.lines import NO_FACTS
+from ash_shared.eventlog import NORMALIZER_VERSION, Event, Normalizer
 from ash_shared.eventlog.normalizer import SavedState
-from ash_shared.model.message import Description
-from ash_shared.parsing.describe import describe_parsed
-from ash_shared.parsing.parsed_text import parse_raw
 from ash_shared.projections.item_counts import DELETED
-from ash_shared.records.inherited import InheritedRecords
 
 SQL = statements(__file__, event_json=event_json())
 
@@ -73,12 +52,6 @@ _MAX_POPPED = 20
 
 _MAX_SAME = 5
 """States that are the same without the message, and are passed because totals still differ."""
-
-_BATCH_SIZE = 200
-"""Messages with facts that are collected at once."""
-
-_BEGINNING = KeptState(0, 0, None, "", "")
-"""The state before the first message."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.decode
@@ -102,8 +75,8 @@ class _Again(NamedTuple):
 
     before: int | None = None
     """The derivation begins before this message; 0: with the first one."""
-    has_dependents: bool = False
-    """True if other events depend on the message."""
+    is_whole: bool = False
+    """True if the whole log is derived again, because other events depend on the message."""
 
 
 async def _delete(
@@ -124,9 +97,7 @@ async def _delete(
         if message is None or message.kind == "deleted":
             return None
         is_locked = tries == MAX_TRIES
-        with closing(
-            _Deletion(conn, session_id, find if is_last and not how.has_dependents else None)
-        ) as work:
+        with closing(_Deletion(conn, session_id, find if is_last and not how.is_whole else None)) as work:
             if not is_locked:
                 await work.derive_unlocked(message.sequence, how)
             async with conn.transaction():
@@ -162,48 +133,50 @@ class _Deletion:
         """The last message derived without a lock that cannot be deleted any more."""
         self._sequence: int | None = None
         """The message that the derivation leaves out."""
-        self._comparison = _Comparison(conn, session_id)
+        self._comparison = Comparison(conn, session_id)
         self._end: KeptState | None = None
         """A state after the message that is the same without it."""
         self._new_log: NewLog | None = None
-        """The log without the message, if other events differ."""
-        self._facts = _FactsOfLines()
+        """The log without the message, if the whole log is derived again."""
+        self._facts = FactsOfLines()
         """Facts from the messages of the new log."""
         self._states = NewStates(self._facts.take)
         """States of the new log."""
 
     def close(self) -> None:
+        self._comparison.close()
         if self._new_log is not None:
             self._new_log.close()
 
     async def derive_unlocked(self, sequence: int, how: _Again) -> None:
         conn, session_id = self._conn, self._session_id
         start = await self._find_start(sequence, how)
-        self._comparison = _Comparison(conn, session_id, start)
+        self._comparison = Comparison(conn, session_id, start)
         if self._find_last is not None:
             self._derived_messages = start.message_sequence if start else 0
             await derive_unlocked(conn, self._comparison, self._find_end)
             return
         self._sequence = self._comparison.sequence = sequence
         find_end = partial(read_end, conn, session_id)
-        if not how.has_dependents:
+        if not how.is_whole:
+            await self._comparison.check_beginning()
             if start is not None:
                 await self._derive_to_same_state(sequence)
             if self._end is not None:
                 return
             await derive_unlocked(conn, self._comparison, find_end)
-        if how.has_dependents or self._comparison.differ:
+        if how.is_whole or self._comparison.must_stop:
             await derive_unlocked(conn, self._derive_again(sequence), find_end)
 
     async def _find_start(self, sequence: int, how: _Again) -> KeptState | None:
         """Return the state to begin with; None: all messages must be read."""
-        if how.before == 0 or how.has_dependents:
+        if how.before == 0 or how.is_whole:
             return None
         if not await kept_states.is_complete(self._conn, self._session_id):
             return None
         last = (sequence if self._find_last is None else sequence - _MAX_POPPED) - 1
         last = last if how.before is None else min(last, how.before - 1)
-        return await kept_states.find_last(self._conn, self._session_id, last) or _BEGINNING
+        return await kept_states.find_last(self._conn, self._session_id, last) or BEGINNING
 
     async def _derive_to_same_state(self, sequence: int) -> None:
         """Derive the log up to a kept state that is the same without the message, or else up to the last one."""
@@ -211,13 +184,15 @@ class _Deletion:
         while state := await kept_states.find_next(conn, session_id, sequence):
             async with conn.transaction():  # of the cursors
                 await comparison.derive_until(state.message_sequence, state.event_sequence)
-            if comparison.differ:
+            if comparison.must_stop:
                 return
             if comparison.is_same_as(state):
                 same += 1
                 if comparison.has_same_totals or not comparison.totals.is_known or same > _MAX_SAME:
                     self._end = state
                     return
+            if comparison.must_stop:
+                return
             comparison.keep(state.message_sequence, state.event_sequence)
             sequence = state.message_sequence + 1
 
@@ -247,8 +222,8 @@ class _Deletion:
 
     async def _check(self, counters: Counters) -> _Again | None:
         """Return how more of the log must be derived; None if the comparison is enough."""
-        if self._comparison.differ:
-            return _Again(has_dependents=True)
+        if self._comparison.differ and not await self._can_replace_part(counters):
+            return _Again(is_whole=True)
         if self._comparison.start is None:
             return None
         if counters.normalizer_version != NORMALIZER_VERSION or counters.chain.known_facts() is None:
@@ -256,24 +231,38 @@ class _Deletion:
         before = await self._comparison.first_stated()
         return None if before is None else _Again(before=before)
 
+    async def _can_replace_part(self, counters: Counters) -> bool:
+        """True if only a part of the log has other events, and is stored as it would be derived."""
+        comparison = self._comparison
+        if comparison.must_stop:
+            return False
+        last, types = counters.event_sequence, comparison.old.types
+        return await splicing.has_types(self._conn, self._session_id, self._part(), last, types)
+
+    def _part(self) -> LogPart:
+        return LogPart(self._comparison.start or BEGINNING, self._end)
+
     async def _delete(self, counters: Counters, sequence: int, state: SavedState | None) -> None:
         conn, session_id, comparison = self._conn, self._session_id, self._comparison
         await conn.execute(SQL.lock_words, [session_id])
         after = comparison.start.event_sequence if comparison.start is not None else 0
         removed = await _events_of(conn, session_id, sequence, after)
-        changed = NO_TOTALS
+        changed, last = NO_TOTALS, counters.event_sequence
         if self._new_log is None:
             changed = await self._changed_totals(counters)
         await conn.execute(SQL.clear_message, [session_id, sequence])
         await conn.execute(SQL.delete_drift, [session_id, sequence])
         if self._new_log is not None:
-            await conn.execute(SQL.delete_all_words, [session_id, counters.event_sequence])
+            await conn.execute(SQL.delete_all_words, [session_id, last])
             await self._new_log.replace(counters)
+            await self._keep_new_states(counters)
+        elif comparison.differ:
+            last = await self._replace_part(counters, state)
         else:
             await _empty(conn, session_id, removed)
             await _save_state(conn, session_id, state)
             await comparison.write_stated()
-        await self._keep_states(counters)
+            await self._keep_states(counters)
         facts = (await kept_states.merge_facts(conn, session_id))._asdict()
         await conn.execute(reindex.SQL.replace_facts, {"session_id": session_id, **facts})
         await name_by_own_prompt(conn, session_id)
@@ -283,8 +272,21 @@ class _Deletion:
             conn, session_id, [{"id": uuid7_text(), "type": "retraction", "payload": payload}]
         )
         if self._new_log is None:
-            last = counters.event_sequence + 1
-            await totals.write(conn, session_id, await totals.catch_up(conn, session_id, changed, last))
+            changed = changed if changed == NO_TOTALS else changed._replace(sequence=last)
+            await totals.write(conn, session_id, await totals.catch_up(conn, session_id, changed, last + 1))
+
+    async def _replace_part(self, counters: Counters, state: SavedState | None) -> int:
+        """Replace the events that depend on the message, and return the last event of the log."""
+        conn, session_id, comparison = self._conn, self._session_id, self._comparison
+        assert comparison.events is not None
+        await conn.execute(SQL.delete_all_words, [session_id, counters.event_sequence])
+        part, issues = self._part(), comparison.old.issues
+        spliced = await splicing.replace_part(conn, session_id, part, comparison.events, issues)
+        await _save_state(conn, session_id, state)
+        await comparison.write_stated()
+        comparison.states.place(spliced.before + place.new_events for place in comparison.places)
+        await self._keep_states(counters)
+        return spliced.last
 
     async def _changed_totals(self, counters: Counters) -> KeptTotals:
         """Return the totals without the message."""
@@ -296,14 +298,16 @@ class _Deletion:
         is_end = self._end is None
         return comparison.totals.corrected(stored, comparison.full_totals, last, is_end=is_end)
 
+    async def _keep_new_states(self, counters: Counters) -> None:
+        """Replace the states by those of the new log."""
+        before = counters.event_sequence + 1  # the reset
+        self._states.place(before + state.event_sequence for state in self._states.states)
+        states, rest = self._states.states, self._facts.take()
+        await kept_states.replace_after(self._conn, self._session_id, 0, states, rest)
+
     async def _keep_states(self, counters: Counters) -> None:
         """Replace the states that depend on the message."""
         conn, session_id, comparison = self._conn, self._session_id, self._comparison
-        if self._new_log is not None:
-            before = counters.event_sequence + 1  # the reset
-            self._states.place(before + state.event_sequence for state in self._states.states)
-            await kept_states.replace_after(conn, session_id, 0, self._states.states, self._facts.take())
-            return
         states, rest = comparison.states, comparison.facts.take()
         if self._end is not None and comparison.start is not None:
             between = comparison.start.message_sequence, self._end.message_sequence
@@ -335,18 +339,18 @@ class _Deletion:
     async def _new_state(self, counters: Counters) -> SavedState | None:
         """Return the state without the message; None if it stays as it is."""
         comparison = self._comparison
-        if comparison.differ:
+        if comparison.must_stop:
             return None
         if counters.normalizer_version != NORMALIZER_VERSION:
-            comparison.differ = True
+            comparison.needs_whole_log = comparison.differ = True
             return None
         before, after = comparison.normalizer_states()
         if before == after:
             return None
         texts = await open_texts.read(self._conn, self._session_id)
         stored_state = Normalizer(state=counters.normalizer_state, open_texts=texts).state()
-        if _comparable(stored_state) != _comparable(before):  # with ids of turns from the writer, for example
-            comparison.differ = True
+        if comparable(stored_state) != comparable(before):  # with ids of turns from the writer, for example
+            comparison.needs_whole_log = comparison.differ = True
             return None
         return Normalizer(state=after).save()
 
@@ -387,208 +391,3 @@ async def _save_state(conn: AsyncConnection, session_id: UUID, saved: SavedState
         await conn.execute(SQL.set_normalizer_state, [saved.state, session_id])
         await open_texts.delete(conn, session_id)
         await open_texts.write(conn, session_id, saved)
-
-
-class _FactsOfLines:
-    """The facts of the messages that are read."""
-
-    def __init__(self, inherited: InheritedRecords | None = None) -> None:
-        self._facts = RecordFacts()
-        self._inherited = InheritedRecords() if inherited is None else inherited
-        self._described: list[Description] = []
-        """The messages since the last merge."""
-
-    def take(self) -> RecordFacts:
-        """Return the facts of the messages since the last call."""
-        self._collect()
-        facts, self._facts = self._facts, RecordFacts()
-        return facts
-
-    def read(self, stored: StoredLine) -> Line:
-        source, role = set_by_writer(stored)
-        parsed = parse_raw(stored.content, source)
-        described = describe_parsed(parsed, source)
-        self._described.append(described)
-        if len(self._described) >= _BATCH_SIZE:
-            self._collect()
-        return line_of(parsed, source, role, header=described.header)
-
-    def _collect(self) -> None:
-        self._facts = self._facts.merge(collect_facts(self._described, self._inherited))
-        self._described = []
-
-
-def _comparable(state: str | None) -> Mapping[str, Any]:
-    """Return a state without the fields that depend on the time and the number of appends."""
-    fields: dict[str, Any] = _decode(state or "{}")
-    return {name: fields[name] for name in fields if name not in ("clock_lag", "stored_texts")}
-
-
-class _Comparison:
-    """Derives a log twice, with and without a message, until the events of other messages differ."""
-
-    def __init__(self, conn: AsyncConnection, session_id: UUID, start: KeptState | None = None) -> None:
-        """`start` is a state before the message; None: all messages are read."""
-        self.start = start
-        self.sequence: int | None = None
-        """The message, once it is known."""
-        self.differ = False
-        """True if the events of other messages are not the same."""
-        begin = start or _BEGINNING
-        inherited = inherited_records(begin.state) if begin.message_sequence else None
-        self.facts = _FactsOfLines(inherited)
-        """Facts from the other messages since the last state."""
-        self.states = NewStates(self.facts.take)
-        """States without the message."""
-        self.totals = TotalsOfLog(begin.totals if begin.message_sequence else None)
-        """Totals of the other events."""
-        self.full_totals = self.totals
-        self._derived = Derived()
-        """Usage and facts in the other messages."""
-        self._full_derived = self._derived
-        self._has_stated = False
-        """True if usage or facts depend on the message."""
-        self._input = StoredInput(conn, session_id, begin.message_sequence, begin.event_sequence)
-        self._conn = conn
-        self._session_id = session_id
-        self._full = Normalizer(state=begin.state)
-        self._rest = self._full
-        """The same one up to the message."""
-        self._now = 0
-
-    async def derive_until(self, last_message: int, last_event: int) -> None:
-        if self.differ:
-            return
-        await self._input.announce(self._full)
-        async with aclosing(self._input.entries(last_message, last_event)) as entries:
-            async for entry in entries:
-                match entry:
-                    case StoredLine():
-                        await self._derive(entry)
-                    case UnderivedEvent():
-                        self._observe(entry)
-                    case End():
-                        self._compare(partial(self._end, entry))
-                if self.differ:
-                    return
-
-    def normalizer_states(self) -> tuple[str | None, str | None]:
-        return self._full.state(), self._rest.state()
-
-    def is_same_as(self, kept: KeptState) -> bool:
-        """True if the message changes nothing after a state. What later messages revise is only known at the end."""
-        answers, calls = self._changed_keys()
-        if answers or calls or self._settles():
-            return False
-        return _in_order(_comparable(self._rest.state())) == _in_order(_comparable(kept.state))
-
-    def keep(self, message: int, event: int) -> None:
-        self.states.keep(message, event, self._rest, self.totals)
-
-    @property
-    def has_same_totals(self) -> bool:
-        """True if totals of later events can be corrected."""
-        full = self.full_totals.kept(0)
-        return self.totals.corrected(full, self.full_totals, 0, is_end=False) != NO_TOTALS
-
-    @property
-    def has_other_names(self) -> bool:
-        """True if totals of later events may contain names that only the message has."""
-        return not self.totals.has_names_of(self.full_totals)
-
-    async def first_stated(self) -> int | None:
-        """Return the first message with usage or calls that depend on the message; None if all have been read."""
-        start = self.start or _BEGINNING
-        answers, calls = self._changed_keys()
-        if self._settles():
-            return 0
-        messages = await find_messages_of_answers(self._conn, self._session_id, answers)
-        messages += await find_messages_of_calls(self._conn, self._session_id, calls)
-        if None in messages:
-            return 0
-        first = min(filter(None, messages), default=start.message_sequence + 1)
-        return first if first <= start.message_sequence else None
-
-    async def write_stated(self) -> None:
-        """Write the usage and the facts that depend on the message."""
-        conn, session_id, now = self._conn, self._session_id, milliseconds()
-        derived, full = self._derived, self._full_derived
-        if self.start is None:
-            if self._has_stated:
-                await replace_answers(conn, session_id, derived.answers, now)
-                await replace_facts(conn, session_id, derived.facts, now)
-            return
-        answers, calls = self._changed_keys()
-        await change_answers(conn, session_id, answers, derived.answers.only(answers), now)
-        await change_calls(conn, session_id, calls, derived.facts.only(calls), now)
-        await change_activity(conn, session_id, derived.facts, full.facts)
-
-    def _changed_keys(self) -> tuple[list[str], list[str]]:
-        """Return the keys of answers and of calls that depend on the message."""
-        derived, full = self._derived, self._full_derived
-        answers = full.answers.differences(derived.answers)
-        return sorted(answers), sorted(full.facts.differences(derived.facts))
-
-    def _settles(self) -> bool:
-        """True if other answers have no cost because of the message."""
-        return self._full_derived.answers.settled_turns != self._derived.answers.settled_turns
-
-    async def _derive(self, stored: StoredLine) -> None:
-        if self.start is None and self.states.is_due(stored.sequence - 1):
-            self.keep(stored.sequence - 1, 0)
-        self._now = stored.now
-        if stored.sequence == self.sequence:
-            self._rest = Normalizer(state=self._full.state())
-            line = await offload(StoredLine.read, stored)
-            if self.start is not None:
-                self._full_derived, self.full_totals = self._derived.copy(), self.totals.copy()
-            events = self._derive_line(stored, line, self._full, self._derived_in_full())
-            if self.start is not None:
-                self.full_totals.add(each.event for each in events)
-            self._has_stated = bool(self._full.answers) or self._full.facts != NO_FACTS
-        else:
-            line = await offload(self.facts.read, stored)
-            self._compare(partial(self._derive_line, stored, line))
-
-    def _derived_in_full(self) -> Derived | None:
-        """Usage and facts in all messages, if these are compared."""
-        return None if self.start is None else self._full_derived
-
-    def _derive_line(
-        self, stored: StoredLine, line: Line, target: Normalizer, derived: Derived | None
-    ) -> list[PreparedEvent]:
-        return derive(target, self._session_id, stored.sequence, line, stored.now, derived=derived)
-
-    def _observe(self, posted: UnderivedEvent) -> None:
-        event = _decode(posted.content)
-        for folded in {self.totals, self.full_totals}:
-            folded.add([event])
-        if posted.type in NOTED:
-            for normalizer in {self._full, self._rest}:
-                normalizer.observe(event)
-            self._derived.add(self._rest, None)
-            if self._full_derived is not self._derived:
-                self._full_derived.add(self._full, None)
-            self._compare_stated()
-
-    def _end(self, place: End, target: Normalizer, derived: Derived | None) -> list[PreparedEvent]:
-        return ending(target, self._session_id, *place, self._now, derived=derived)
-
-    def _compare(self, derive_events: Callable[[Normalizer, Derived | None], list[PreparedEvent]]) -> None:
-        events = derive_events(self._rest, self._derived)
-        self.totals.add(each.event for each in events)
-        if self._rest is self._full:
-            return
-        self.differ = derive_events(self._full, self._derived_in_full()) != events
-        if self.full_totals is not self.totals:
-            self.full_totals.add(each.event for each in events)
-        self._compare_stated()
-
-    def _compare_stated(self) -> None:
-        stated, other = [(each.answers, each.facts) for each in (self._full, self._rest)]
-        self._has_stated = self._has_stated or stated != other
-
-
-def _in_order(state: Mapping[str, Any]) -> bytes:
-    """Return a state in a form that shows the order of its entries, which are dropped in it."""
-    return _encode(state)

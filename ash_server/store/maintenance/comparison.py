@@ -1,0 +1,337 @@
+"""Derive a part of a log twice, with and without a message, to see what depends on the message."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
+from functools import partial
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import msgspec
+from psycopg import AsyncConnection
+
+from ash_server.offload import offload
+from ash_server.store.log.derived import Derived
+from ash_server.store.log.kept_states import KeptState, NewStates
+from ash_server.store.log.rebuild import End, NewEvents, StoredInput, StoredLine, UnderivedEvent
+from ash_server.store.log.tool_calls import change_activity, change_calls, replace_facts
+from ash_server.store.log.tool_calls import find_first_messages as find_messages_of_calls
+from ash_server.store.log.totals import NO_TOTALS, TotalsOfLog
+from ash_server.store.log.writer import IssueCounts, PreparedEvent, derive, ending, milliseconds
+from ash_server.store.message_pages import set_by_writer
+from ash_server.store.session_facts import RecordFacts, collect_facts
+from ash_server.store.usage.answers import change_answers, replace_answers
+from ash_server.store.usage.answers import find_first_messages as find_messages_of_answers
+from ash_shared.eventlog import FIRST_LINES, NOTED, Event, Line, Normalizer, inherited_records, line_of
+from ash_shared.eventlog.facts.lines import NO_FACTS
+from ash_shared.model.message import Description
+from ash_shared.parsing.describe import describe_parsed
+from ash_shared.parsing.parsed_text import parse_raw
+from ash_shared.records.inherited import InheritedRecords
+
+_BATCH_SIZE = 200
+"""Messages with facts that are collected at once."""
+
+BEGINNING = KeptState(0, 0, None, "", "")
+"""The state before the first message."""
+
+TypeOfMessage = tuple[str, int]
+"""The type of an event, and its message."""
+
+
+class PlaceOfState(NamedTuple):
+    """The place of a state in both logs."""
+
+    event_sequence: int
+    """The last event before it."""
+    new_events: int
+    """Number of new events before it."""
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.decode
+
+
+class FactsOfLines:
+    """The facts of the messages that are read."""
+
+    def __init__(self, inherited: InheritedRecords | None = None) -> None:
+        self._facts = RecordFacts()
+        self._inherited = InheritedRecords() if inherited is None else inherited
+        self._described: list[Description] = []
+        """The messages since the last merge."""
+
+    def take(self) -> RecordFacts:
+        """Return the facts of the messages since the last call."""
+        self._collect()
+        facts, self._facts = self._facts, RecordFacts()
+        return facts
+
+    def read(self, stored: StoredLine) -> Line:
+        source, role = set_by_writer(stored)
+        parsed = parse_raw(stored.content, source)
+        described = describe_parsed(parsed, source)
+        self._described.append(described)
+        if len(self._described) >= _BATCH_SIZE:
+            self._collect()
+        return line_of(parsed, source, role, header=described.header)
+
+    def _collect(self) -> None:
+        self._facts = self._facts.merge(collect_facts(self._described, self._inherited))
+        self._described = []
+
+
+def comparable(state: str | None) -> Mapping[str, Any]:
+    """Return a state without the fields that depend on the time and the number of appends."""
+    fields: dict[str, Any] = _decode(state or "{}")
+    return {name: fields[name] for name in fields if name not in ("clock_lag", "stored_texts")}
+
+
+class OldEvents:
+    """The events with the message, as they should be stored."""
+
+    def __init__(self) -> None:
+        self.types = Counter[TypeOfMessage]()
+        self.issues = IssueCounts(0, 0)
+        self.has_own_ids = False
+
+    def add(self, derived: Sequence[PreparedEvent]) -> None:
+        self.issues = self.issues.add(each.event for each in derived)
+        self.types.update((each.event["type"], each.message_sequence) for each in derived)
+        self.has_own_ids |= any(each.has_own_id for each in derived)
+
+    def observe(self, event: Event) -> None:
+        self.issues = self.issues.add([event])
+
+
+class Comparison:
+    """Derives a log twice, with and without a message.
+
+    From the first message on, it ends when the events of other messages differ. From a kept state on, it continues, and
+    keeps the new events.
+    """
+
+    sequence: int | None = None
+    """The message, once it is known."""
+
+    differ = False
+    """True if the events of other messages are not the same."""
+
+    needs_whole_log = False
+    """True if these cannot be derived from a kept state on."""
+
+    _has_stated = False
+    """True if usage or facts depend on the message."""
+
+    _now = 0
+
+    def __init__(self, conn: AsyncConnection, session_id: UUID, start: KeptState | None = None) -> None:
+        """`start` is a state before the message; None: all messages are read."""
+        self._conn, self._session_id = conn, session_id
+        self.start, begin = start, start or BEGINNING
+        self.facts = FactsOfLines(inherited_records(begin.state) if begin.message_sequence else None)
+        """Facts from the other messages since the last state."""
+        self.states = NewStates(self.facts.take)
+        """States without the message."""
+        self.places: list[PlaceOfState] = []
+        """The places of these states."""
+        self.totals = TotalsOfLog(begin.totals if begin.message_sequence else None)
+        """Totals of the other events."""
+        self.full_totals = self.totals
+        self.events = None if start is None else NewEvents(conn, session_id)
+        """The events without the message."""
+        self.old = OldEvents()
+        self._derived = Derived()
+        """Usage and facts in the other messages."""
+        self._full_derived = self._derived
+        self._input = StoredInput(conn, session_id, begin.message_sequence, begin.event_sequence)
+        self._full = Normalizer(state=begin.state)
+        self._rest = self._full
+        """The same one up to the message."""
+
+    def close(self) -> None:
+        if self.events is not None:
+            self.events.close()
+
+    @property
+    def must_stop(self) -> bool:
+        """True if the events must be derived from the first message on."""
+        return self.differ and (self.events is None or self.needs_whole_log)
+
+    async def derive_until(self, last_message: int, last_event: int) -> None:
+        if self.must_stop:
+            return
+        await self._input.announce(self._full)
+        async with aclosing(self._input.entries(last_message, last_event)) as entries:
+            async for entry in entries:
+                match entry:
+                    case StoredLine():
+                        await self._derive(entry)
+                    case UnderivedEvent():
+                        self._observe(entry)
+                    case End():
+                        self._compare(partial(self._end, entry))
+                if self.must_stop:
+                    return
+
+    async def check_beginning(self) -> None:
+        """Note whether the first messages have no time, so that their time may depend on the message."""
+        if self.start is None or self.start.message_sequence or (self.sequence or 0) > FIRST_LINES:
+            return
+        async with self._conn.transaction():  # of the cursor
+            line = await StoredInput(self._conn, self._session_id).first_line(without=self.sequence or 0)
+        self.needs_whole_log |= line is not None and line.read().header.timestamp is None
+
+    def normalizer_states(self) -> tuple[str | None, str | None]:
+        return self._full.state(), self._rest.state()
+
+    def is_same_as(self, kept: KeptState) -> bool:
+        """True if the message changes nothing after a state."""
+        state, other = comparable(self._rest.state()), comparable(kept.state)
+        if state.get("turns") != other.get("turns"):  # later turns have other numbers
+            self.needs_whole_log = True
+            return False
+        answers, calls = self._changed_keys()
+        if calls or self._settles():  # what later messages revise is only known at the end
+            return False
+        are_final = not answers or self._are_final(answers, state)
+        return are_final and _in_order(state) == _in_order(other)
+
+    def keep(self, message: int, event: int) -> None:
+        """Keep the state after a message. `event` is the last event before it."""
+        before = len(self.states.states)
+        self.states.keep(message, event, self._rest, self.totals)
+        if len(self.states.states) > before:
+            self.places.append(PlaceOfState(event, 0 if self.events is None else self.events.count))
+
+    @property
+    def has_same_totals(self) -> bool:
+        """True if totals of later events can be corrected."""
+        full = self.full_totals.kept(0)
+        return self.totals.corrected(full, self.full_totals, 0, is_end=False) != NO_TOTALS
+
+    @property
+    def has_other_names(self) -> bool:
+        """True if totals of later events may contain names that only the message has."""
+        return not self.totals.has_names_of(self.full_totals)
+
+    async def first_stated(self) -> int | None:
+        """Return the first message with usage or calls that depend on the message; None if all have been read."""
+        start = self.start or BEGINNING
+        answers, calls = self._changed_keys()
+        if self._settles():
+            return 0
+        messages = await find_messages_of_answers(self._conn, self._session_id, answers)
+        messages += await find_messages_of_calls(self._conn, self._session_id, calls)
+        if None in messages:
+            return 0
+        first = min(filter(None, messages), default=start.message_sequence + 1)
+        return first if first <= start.message_sequence else None
+
+    async def write_stated(self) -> None:
+        """Write the usage and the facts that depend on the message."""
+        conn, session_id, now = self._conn, self._session_id, milliseconds()
+        derived, full = self._derived, self._full_derived
+        if self.start is None:
+            if self._has_stated:
+                await replace_answers(conn, session_id, derived.answers, now)
+                await replace_facts(conn, session_id, derived.facts, now)
+            return
+        answers, calls = self._changed_keys()
+        await change_answers(conn, session_id, answers, derived.answers.only(answers), now)
+        await change_calls(conn, session_id, calls, derived.facts.only(calls), now)
+        await change_activity(conn, session_id, derived.facts, full.facts)
+
+    def _changed_keys(self) -> tuple[list[str], list[str]]:
+        """Return the keys of answers and of calls that depend on the message."""
+        derived, full = self._derived, self._full_derived
+        answers = full.answers.differences(derived.answers)
+        return sorted(answers), sorted(full.facts.differences(derived.facts))
+
+    def _are_final(self, answers: Sequence[str], state: Mapping[str, Any]) -> bool:
+        """True if no later message states these answers: their turns are over, and none is written in sections."""
+        values = [*self._derived.answers.only(answers), *self._full_derived.answers.only(answers)]
+        turn = state.get("turns", 0)
+        return "counted_messages" not in state and all(each.usage.turn < turn for each in values)
+
+    def _settles(self) -> bool:
+        """True if other answers have no cost because of the message."""
+        return self._full_derived.answers.settled_turns != self._derived.answers.settled_turns
+
+    async def _derive(self, stored: StoredLine) -> None:
+        if self.start is None and self.states.is_due(stored.sequence - 1):
+            self.keep(stored.sequence - 1, 0)
+        self._now = stored.now
+        if stored.sequence == self.sequence:
+            await self._derive_message(stored)
+        else:
+            line = await offload(self.facts.read, stored)
+            self._compare(partial(self._derive_line, stored, line))
+        self.needs_whole_log |= self._full.is_inherited or self._rest.is_inherited
+
+    async def _derive_message(self, stored: StoredLine) -> None:
+        self._rest = Normalizer(state=self._full.state())
+        line = await offload(StoredLine.read, stored)
+        if self.start is not None:
+            self._full_derived, self.full_totals = self._derived.copy(), self.totals.copy()
+        events = self._derive_line(stored, line, self._full, self._derived_in_full())
+        if self.start is not None:
+            self.full_totals.add(each.event for each in events)
+        self._count(events)
+        self._has_stated = bool(self._full.answers) or self._full.facts != NO_FACTS
+
+    def _derived_in_full(self) -> Derived | None:
+        """Usage and facts in all messages, if these are compared."""
+        return None if self.start is None else self._full_derived
+
+    def _derive_line(
+        self, stored: StoredLine, line: Line, target: Normalizer, derived: Derived | None
+    ) -> list[PreparedEvent]:
+        place, text = (self._session_id, stored.sequence), stored.content
+        return derive(target, *place, line, stored.now, text=text, derived=derived)
+
+    def _observe(self, posted: UnderivedEvent) -> None:
+        event: Event = _decode(posted.content)
+        for folded in {self.totals, self.full_totals}:
+            folded.add([event])
+        if self.events is not None:
+            self.events.move(posted, event)
+            self.old.observe(event)
+        if posted.type in NOTED:
+            for normalizer in {self._full, self._rest}:
+                normalizer.observe(event)
+            self._derived.add(self._rest, None)
+            if self._full_derived is not self._derived:
+                self._full_derived.add(self._full, None)
+            self._compare_stated()
+
+    def _end(self, place: End, target: Normalizer, derived: Derived | None) -> list[PreparedEvent]:
+        return ending(target, self._session_id, *place, self._now, derived=derived)
+
+    def _compare(self, derive_events: Callable[[Normalizer, Derived | None], list[PreparedEvent]]) -> None:
+        events = full = derive_events(self._rest, self._derived)
+        self.totals.add(each.event for each in events)
+        if self.events is not None:
+            self.events.add(events)
+        if self._rest is not self._full:
+            full = derive_events(self._full, self._derived_in_full())
+            self.differ = self.differ or full != events
+            if self.full_totals is not self.totals:
+                self.full_totals.add(each.event for each in full)
+            self._compare_stated()
+        self._count(full)
+
+    def _count(self, full: Sequence[PreparedEvent]) -> None:
+        if self.events is None:
+            return
+        self.old.add(full)
+        self.needs_whole_log |= self.old.has_own_ids
+
+    def _compare_stated(self) -> None:
+        stated, other = [(each.answers, each.facts) for each in (self._full, self._rest)]
+        self._has_stated = self._has_stated or stated != other
+
+
+def _in_order(state: Mapping[str, Any]) -> bytes:
+    """Return a state in a form that shows the order of its entries, which are dropped in it."""
+    return _encode(state)

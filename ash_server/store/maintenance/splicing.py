@@ -1,0 +1,86 @@
+"""Replace a part of a log: the events before and after it only get new sequences.
+
+The new log begins with a `reset` after the last event of the old one, as after a rebuild.
+"""
+
+from collections import Counter
+from typing import NamedTuple
+from uuid import UUID
+
+from psycopg import AsyncConnection
+
+from ash_server.store.log.kept_states import KeptState
+from ash_server.store.log.rebuild import NewEvents, read_place, write_reset
+from ash_server.store.log.writer import IssueCounts
+from ash_server.store.statements import statements
+
+SQL = statements(__file__)
+
+_END = 2**62
+
+
+class LogPart(NamedTuple):
+    """A part of a log, between two states."""
+
+    start: KeptState
+    end: KeptState | None
+    """None: the end of the log."""
+
+
+class Spliced(NamedTuple):
+    """The new log."""
+
+    last: int
+    """Its last event."""
+    before: int
+    """Its last event before the new ones."""
+
+
+async def has_types(
+    conn: AsyncConnection, session_id: UUID, part: LogPart, last: int, types: Counter[tuple[str, int]]
+) -> bool:
+    """True if a part of a log has these derived events, except retractions. `last` is the last event of the log."""
+    between = [part.start.event_sequence, part.end.event_sequence if part.end else last]
+    rows = await (await conn.execute(SQL.count_types, [session_id, *between])).fetchall()
+    stored = {(type, message): count for type, message, count in rows if type != "reset"}
+    return stored == {key: count for key, count in types.items() if key[0] != "retraction"}
+
+
+async def replace_part(
+    conn: AsyncConnection, session_id: UUID, part: LogPart, events: NewEvents, issues: IssueCounts
+) -> Spliced:
+    """Replace the events of a part, under the lock. `issues` are the numbers in the old ones."""
+    place = await read_place(conn, session_id)
+    last, dropped = place.event_sequence, place.last_dropped_sequence
+    first = await _delete_reset(conn, session_id, dropped)
+    start = max(part.start.event_sequence, first)
+    end = part.end.event_sequence if part.end else last
+    await conn.execute(SQL.delete_derived_between, [session_id, start, end])
+    await write_reset(conn, session_id, last)
+    shift = last + 1 - first
+    await _move(conn, session_id, shift, (first, start), (0, part.start.message_sequence))
+    written = await events.write(start + shift)
+    after = written - end
+    if part.end is not None:
+        await _move(conn, session_id, after, (end, last), (part.end.message_sequence, _END))
+    changes = [new - old for new, old in zip(events.issues, issues, strict=True)]
+    counters = [last + after, last, *changes, events.may_have_chunks]
+    await conn.execute(SQL.set_counters, [*counters, session_id])
+    return Spliced(last + after, start + shift)
+
+
+async def _delete_reset(conn: AsyncConnection, session_id: UUID, dropped: int) -> int:
+    """Delete the reset at the beginning of a log, and return the event before its others."""
+    found = {"session_id": session_id, "first": dropped + 1}
+    if await (await conn.execute(SQL.find_reset, found)).fetchone() is None:
+        return dropped
+    await conn.execute(SQL.delete_derived_between, [session_id, dropped, dropped + 1])
+    return dropped + 1
+
+
+async def _move(
+    conn: AsyncConnection, session_id: UUID, shift: int, events: tuple[int, int], messages: tuple[int, int]
+) -> None:
+    """Move events, and the states at some messages."""
+    await conn.execute(SQL.move_events, [shift, session_id, *events])
+    await conn.execute(SQL.move_states, [shift, session_id, *messages])

@@ -1,0 +1,30 @@
+-- name: count_types
+-- The number of derived events of each type and message in a part of a log, except retractions.
+SELECT type, message_sequence, count(*)::int FROM events
+WHERE session_id = %b AND sequence > %b AND sequence <= %b AND origin <> 'posted' AND type <> 'retraction'
+GROUP BY type, message_sequence
+
+-- name: find_reset
+-- The first event of a log if it is a reset, which has the sequence after the last dropped event.
+SELECT sequence FROM events
+WHERE session_id = %(session_id)b AND sequence = %(first)b AND type = 'reset' AND origin = 'end'
+
+-- name: delete_derived_between
+-- The derived events in a part of a log.
+DELETE FROM events WHERE session_id = %b AND sequence > %b AND sequence <= %b AND origin <> 'posted'
+
+-- name: move_events
+-- The new sequences of a part of a log.
+UPDATE events SET sequence = sequence + %b WHERE session_id = %b AND sequence > %b AND sequence <= %b
+
+-- name: move_states
+-- The new places of states up to a message, or from one on.
+UPDATE kept_states SET event_sequence = event_sequence + %b
+WHERE session_id = %b AND message_sequence >= %b AND message_sequence <= %b
+
+-- name: set_counters
+-- The counters of the new log.
+UPDATE session_counters
+SET event_sequence = %b, last_dropped_sequence = %b, errors = errors + %b, unrecognised = unrecognised + %b,
+    may_have_chunks = may_have_chunks OR %b
+WHERE session_id = %b
