@@ -233,6 +233,9 @@ class ArchiveDamaged(AshError):
     status, code, title = 503, "archive_damaged", "The archive of the session is missing or damaged."
     advice = "Restore the database from a backup; `ash cold verify` lists the damaged archives."
 
+    def __init__(self, detail: str = title) -> None:
+        super().__init__(f"{detail} {self.advice}")
+
 
 class SessionCold(AshError):
     status, code, title = 503, "session_cold", "A replica cannot restore the texts of the session."

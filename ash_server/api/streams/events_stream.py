@@ -32,7 +32,15 @@ from ash_server.api.http.streaming import (
     mark_as_subscription,
 )
 from ash_server.api.sessions.events import After
-from ash_server.errors import CursorAhead, InvalidParameter, OriginNotAllowed, ServerStopped, SessionNotFound
+from ash_server.errors import (
+    ArchiveDamaged,
+    CursorAhead,
+    InvalidParameter,
+    OriginNotAllowed,
+    ServerStopped,
+    SessionCold,
+    SessionNotFound,
+)
 from ash_server.store import Store
 from ash_server.store.conversation.redacted_rows import hide_event_chunks
 from ash_server.store.log.events import StoredEvent, parse_cursor
@@ -55,7 +63,9 @@ class EventStreamController(Controller):
         opt=documents(answer={EVENT_STREAM: text("Events, each followed by a blank line.")}),
         operation_id="followEvents",
         response_description="An endless stream.",
-        responses=error_responses(*READ_ERRORS, SessionNotFound, CursorAhead, OriginNotAllowed),
+        responses=error_responses(
+            *READ_ERRORS, SessionNotFound, CursorAhead, OriginNotAllowed, ArchiveDamaged
+        ),
     )
     async def stream(
         self,
@@ -86,8 +96,8 @@ class EventStreamController(Controller):
 
         `caught_up` is sent once, after all stored events. `closed` is sent before the stream ends. Both have
         the data `{sequence}` and no `id`. `closed` also has the `{code, detail}` of the reason:
-        `server_stopped`, `session_not_found`, `key_invalid`, or `key_required` after the first key is
-        created. A comment is sent after 15 seconds without events. On `reset`, discard all events received
+        `server_stopped`, `session_not_found`, `archive_damaged`, `key_invalid`, or `key_required` after the
+        first key is created. A comment is sent after 15 seconds without events. On `reset`, discard all events received
         earlier.
 
         Clients that do not read for about 10 seconds are disconnected.
@@ -125,19 +135,23 @@ async def _server_sent_events(
 ) -> AsyncGenerator[bytes, None]:
     yield SSE_RETRY
     has_caught_up = False
-    async with aclosing(store.events.subscribe_stored(session_id, after, collapse=collapse)) as batches:
-        async for batch in batches:
-            if reason := await find_refusal():
-                yield closed_event(reason, sequence=after)
-                return
-            for chunk in batch.render(render):
-                yield chunk
-            after = batch.events[-1].sequence if batch.events else after
-            if batch.caught_up and not has_caught_up:
-                yield b'event: caught_up\ndata: {"sequence":%d}\n\n' % after
-                has_caught_up = True
-            elif not batch.events and batch is not IDLE:
-                yield b":\n\n"
+    try:
+        async with aclosing(store.events.subscribe_stored(session_id, after, collapse=collapse)) as batches:
+            async for batch in batches:
+                if reason := await find_refusal():
+                    yield closed_event(reason, sequence=after)
+                    return
+                for chunk in batch.render(render):
+                    yield chunk
+                after = batch.events[-1].sequence if batch.events else after
+                if batch.caught_up and not has_caught_up:
+                    yield b'event: caught_up\ndata: {"sequence":%d}\n\n' % after
+                    has_caught_up = True
+                elif not batch.events and batch is not IDLE:
+                    yield b":\n\n"
+    except (ArchiveDamaged, SessionCold) as error:  # archived meanwhile
+        yield closed_event(error, sequence=after)
+        return
     yield closed_event(ServerStopped() if store.hub.is_stopped() else SessionNotFound(), sequence=after)
 
 

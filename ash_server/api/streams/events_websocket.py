@@ -26,10 +26,12 @@ from ash_server.api.http.redaction import compared, is_redacted
 from ash_server.api.http.streaming import MAX_CLIENT_FRAME_BYTES, mark_as_subscription
 from ash_server.api.sessions.events import After
 from ash_server.errors import (
+    ArchiveDamaged,
     CursorAhead,
     DatabaseUnavailable,
     OriginNotAllowed,
     ServerStopped,
+    SessionCold,
     SessionNotFound,
     UpgradeRequired,
 )
@@ -48,6 +50,7 @@ from ash_shared.model.events import ChatEvent
 _MAX_CLIENT_FRAMES = 20
 _CLIENT_FRAMES_SECONDS = 1.0
 """Clients may send `_MAX_CLIENT_FRAMES` in this time."""
+_FAILED = 1011
 _UNAUTHORIZED = 4401
 
 _CAUGHT_UP = '{"type":"caught_up","data":{"sequence":%d}}'
@@ -121,7 +124,7 @@ class EventWebSocketController(Controller):
         status_code=101,
         response_description="A stream of `Frame` messages.",
         responses=error_responses(
-            *READ_ERRORS, SessionNotFound, CursorAhead, OriginNotAllowed, UpgradeRequired
+            *READ_ERRORS, SessionNotFound, CursorAhead, OriginNotAllowed, ArchiveDamaged, UpgradeRequired
         ),
     )
     async def reject_without_upgrade(self, session_id: FromPath[UUID], *, after: After = "0") -> None:
@@ -134,8 +137,9 @@ class EventWebSocketController(Controller):
 
         Clients send nothing but pings. The server closes the connection with 1012 when it stops (reconnect
         with the last sequence), 4401 when the key is no longer valid (reason `key_invalid`) or the first key
-        is created (`key_required`), 4404 when the session is deleted, 1003 for binary frames, 1009 for large
-        frames and 1008 for too many frames. Errors are returned before the upgrade.
+        is created (`key_required`), 4404 when the session is deleted, 1011 when its archive is damaged, 1003
+        for binary frames, 1009 for large frames and 1008 for too many frames. Errors are returned before the
+        upgrade.
         """
         raise UpgradeRequired
 
@@ -153,7 +157,10 @@ class EventWebSocketController(Controller):
         await socket.accept()
         sender = _FrameSender(socket, store, session_id, sequence)
         with suppress(WebSocketDisconnect, OSError):
-            close = await _first_result(_receive(socket), sender.run())
+            try:
+                close = await _first_result(_receive(socket), sender.run())
+            except (ArchiveDamaged, SessionCold) as error:  # archived meanwhile
+                close = _Close(_FAILED, error.code)
             if close is not None:
                 await socket.close(*close)
 

@@ -311,8 +311,13 @@ def parse_types(text: str) -> list[str]:
 
 
 async def check_cursor(conn: AsyncConnection, session_id: UUID, after: int) -> int:
-    """Return the last sequence of the log. Raises SessionNotFound, CursorAhead if the cursor is past it."""
-    row = await (await conn.execute(SQL.last_sequence, [session_id])).fetchone()
+    """Return the last sequence of the log, and restore a cold session that has later events.
+
+    Raises SessionNotFound, CursorAhead if the cursor is past the end, and the errors of a restore: a stream that has
+    begun could not answer them.
+    """
+    params = {"session_id": session_id, "after": after}
+    row = await (await conn.execute(SQL.last_sequence, params)).fetchone()
     if not row:
         raise SessionNotFound
     last: int = row[0]

@@ -6,9 +6,14 @@ from hashlib import sha256
 import pytest
 from httpx2 import AsyncClient
 
+from ash_server.api.streams.events_stream import _server_sent_events, _to_chunks
 from ash_server.settings import Settings
 from ash_server.store import Store
 from tests.server.api.conftest import SECRET
+
+
+async def _no_refusal() -> None:
+    return None
 
 
 @pytest.fixture
@@ -79,11 +84,16 @@ async def test_a_damaged_archive_is_a_503(own_client: AsyncClient, store: Store)
         await conn.execute("DELETE FROM cold_archives WHERE session_id = %s", [session.id])
     answers = [
         await own_client.get(f"/api/sessions/{session.id}/{path}")
-        for path in ("messages", "events", "export")
+        for path in ("messages", "events", "export", "events/stream")
     ]
 
-    assert [(each.status_code, each.json()["code"]) for each in answers] == [(503, "archive_damaged")] * 3
+    assert [(each.status_code, each.json()["code"]) for each in answers] == [(503, "archive_damaged")] * 4
     assert str(session.id) in answers[0].json()["detail"]
+    assert "from a backup; `ash cold verify`" in answers[0].json()["detail"]
+    assert (await own_client.get(f"/api/sessions/{session.id}/events/stream?after=9")).status_code == 409
+    stream = _server_sent_events(store, session.id, 0, _no_refusal, collapse=False, render=_to_chunks)
+    *_, last = [chunk async for chunk in stream]  # archived after the beginning
+    assert last.startswith(b'event: closed\ndata: {"sequence":0,"code":"archive_damaged","detail":"')
     assert (await own_client.get(f"/api/sessions/{session.id}")).status_code == 200
 
 
