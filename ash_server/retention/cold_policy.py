@@ -60,7 +60,7 @@ async def set_cold_policy(store: Store, new: NewColdPolicy, key: Key | None = No
 
 async def get_cold_policy(store: Store) -> ColdPolicy:
     """Return the policy of the store's tenant, and the size of its archives."""
-    policy, totals = await store.cold.get_policy(store.tenant), await store.cold.count()
+    policy, totals = await store.cold.get_policy(store.tenant), await store.cold.sum_archives()
     known = {} if policy is None else {"age": policy.age, "setAt": policy.set_at}
     if policy is not None and policy.checked_at is not None:
         known["checkedAt"] = policy.checked_at
@@ -90,7 +90,7 @@ async def run_cold_policy(
     if is_dry_run:
         archived = [id async for id in _list_archivable(store, before)]
         restored = len(await store.cold.list_changed())
-        total = (await store.cold.count()).sessions + len(archived) - restored
+        total = await store.cold.count() + len(archived) - restored
         return ColdRun(is_dry_run=True, archived=len(archived), restored=restored, total=total)
     await store.cold.extend_lease(store.tenant)
     try:
@@ -110,7 +110,7 @@ async def run_cold_policy(
         await store.cold.save_run(store.tenant, policy.set_at, at)
     finally:
         await store.cold.end_lease(store.tenant)
-    total = (await store.cold.count()).sessions
+    total = await store.cold.count()
     return ColdRun(is_dry_run=False, archived=count, restored=restored, total=total)
 
 

@@ -84,9 +84,13 @@ async def list_cold(conn: AsyncConnection, after: UUID = UUID(int=0)) -> list[UU
     return [id for (id,) in await (await conn.execute(SQL.list_cold, [after, _PAGE_SIZE])).fetchall()]
 
 
-async def count_cold(conn: AsyncConnection) -> ColdTotals:
-    counted = await _fetch_row(conn, SQL.count_cold)
-    return ColdTotals(*counted, *await _fetch_row(conn, SQL.sum_archives))
+async def count_cold(conn: AsyncConnection) -> int:
+    return int((await _fetch_row(conn, SQL.count_cold))[0])
+
+
+async def sum_archives(conn: AsyncConnection) -> ColdTotals:
+    """Return the number of cold sessions, and the sizes of their archives, which reads all rows of archives."""
+    return ColdTotals(await count_cold(conn), *await _fetch_row(conn, SQL.sum_archives))
 
 
 async def archive_session(conn: AsyncConnection, session_id: UUID, before: datetime) -> bool:

@@ -16,6 +16,7 @@ from ash_server.store.cold.archiving import (
     list_archivable,
     list_changed_cold,
     list_cold,
+    sum_archives,
     verify_archive,
 )
 from ash_server.store.connections.restoring import restore_session
@@ -100,6 +101,7 @@ class ColdStore(Resource):
     list_changed = read(list_changed_cold)
     list_cold = read(list_cold)
     count = read(count_cold)
+    sum_archives = read(sum_archives)
     archive = change(archive_session)
     restore = write(restore)
     verify = read(verify_archive)

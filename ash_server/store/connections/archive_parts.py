@@ -1,9 +1,11 @@
 """Parts of archives: texts with their sequences, compressed.
 
-A part is MessagePack in an XZ container: the pairs of sequence and text of messages, and those of events.
+A part is MessagePack: the pairs of sequence and text of messages, then of events. It is in an XZ container, or in
+zlib's if most of it is text such as Base64, which XZ compresses at 2 MB/s and makes no smaller.
 """
 
 import lzma
+import zlib
 from hashlib import sha256
 from typing import NamedTuple, TypeAlias
 
@@ -13,6 +15,15 @@ MAX_PART_BYTES = 8 * 1024 * 1024
 """A part ends with the text that exceeds this many bytes: the size of the dictionary of the compression."""
 
 _MIN_DICTIONARY = 4096
+
+_SAMPLES = 64
+_SAMPLE_BYTES = 1024
+_REPEATED_BYTES = 64
+_MIN_RATIO = 0.7
+"""A part is not compressed by XZ if samples of it are not smaller than this with zlib."""
+
+_MAX_REPEATED = _SAMPLES // 8
+"""It is, if more samples occur again: XZ finds repetitions at any distance, such as a second copy of an image."""
 
 ArchivedTexts: TypeAlias = list[tuple[int, str]]
 """Sequences and texts."""
@@ -29,15 +40,15 @@ class PackedPart(NamedTuple):
     """SHA-256 of the data."""
 
 
+_XZ = b"\xfd7zXZ\0"
+
 _decoder = msgspec.msgpack.Decoder(ArchivePart)
 
 
 def pack(part: ArchivePart) -> PackedPart:
     """Compress a part. Raises ValueError if it does not read back as it was."""
     encoded = msgspec.msgpack.encode(part)
-    size = min(max(len(encoded), _MIN_DICTIONARY), MAX_PART_BYTES)  # a larger dictionary would only take time
-    filters = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": size}]
-    data = lzma.compress(encoded, check=lzma.CHECK_CRC64, filters=filters)
+    data = zlib.compress(encoded) if _is_incompressible(encoded) else _compress(encoded)
     digest = sha256(data).digest()
     if unpack(data, digest) != part:
         raise ValueError("the archive differs from the texts")
@@ -49,6 +60,27 @@ def unpack(data: bytes, digest: bytes) -> ArchivePart:
     if sha256(data).digest() != digest:
         raise ValueError("the digest differs")
     try:
-        return _decoder.decode(lzma.decompress(data))
-    except (lzma.LZMAError, msgspec.MsgspecError) as error:
+        return _decoder.decode(lzma.decompress(data) if data.startswith(_XZ) else zlib.decompress(data))
+    except (lzma.LZMAError, zlib.error, msgspec.MsgspecError) as error:
         raise ValueError(str(error)) from error
+
+
+def _compress(encoded: bytes) -> bytes:
+    size = min(max(len(encoded), _MIN_DICTIONARY), MAX_PART_BYTES)  # a larger dictionary would only take time
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": size}]
+    return lzma.compress(encoded, check=lzma.CHECK_CRC64, filters=filters)
+
+
+def _is_incompressible(encoded: bytes) -> bool:
+    """True if samples of a text are not compressible, and few of them occur again."""
+    if len(encoded) < 2 * _SAMPLES * _SAMPLE_BYTES:
+        return False
+    places = range(0, len(encoded) - _SAMPLE_BYTES, len(encoded) // _SAMPLES)
+    sample = b"".join([encoded[place : place + _SAMPLE_BYTES] for place in places])
+    if len(zlib.compress(sample)) < _MIN_RATIO * len(sample):
+        return False
+    repeated = sum(
+        encoded.find(encoded[place : place + _REPEATED_BYTES], place + _REPEATED_BYTES) >= 0
+        for place in places
+    )
+    return repeated <= _MAX_REPEATED
