@@ -406,6 +406,19 @@ AGENTS: tuple[KnownAgent, ...] = (
         re.compile(r"logs/[^/]+/conversation\.jsonl"),
     ),
     KnownAgent(
+        "llm",
+        "llm",
+        "llm",
+        (
+            Root("", "LLM_USER_PATH", ".config/io.datasette.llm"),
+            Root("Library/Application Support/io.datasette.llm"),
+            Root("io.datasette.llm", "APPDATA", "AppData/Roaming"),
+        ),
+        (),
+        re.compile(r"logs\.db/[^/]+"),
+        database="logs.db",
+    ),
+    KnownAgent(
         "devin",
         "Devin",
         "atif",

@@ -159,7 +159,7 @@ def wire_type(step: Record) -> WireType:
 
 
 def recognize(step: Record) -> WireType | None:
-    if not body_keys(step) <= {"error"} or not _FOREIGN_KEYS.isdisjoint(step):
+    if not body_keys(step) <= ({"error"} if "step_number" in step else set()) or not _FOREIGN_KEYS.isdisjoint(step):
         return None
     key = next((key for key in _STEPS if key in step), None)
     row, keys = _STEPS[key] if key is not None else (_UNKNOWN, frozenset[str]())
@@ -167,7 +167,7 @@ def recognize(step: Record) -> WireType | None:
     return row if is_own and (row is _TASK or isinstance(step["timing"], dict)) else None
 
 
-_FOREIGN_KEYS = DOCUMENT_KEYS | {"content", "role", "type"}
+_FOREIGN_KEYS = DOCUMENT_KEYS | {"content", "event_kind", "kind", "role", "type"}
 
 
 def parse_block(block: Any) -> Block:

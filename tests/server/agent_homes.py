@@ -349,6 +349,44 @@ def write_crush_database(path: Path, **sessions: str) -> Path:
     return path
 
 
+_LLM = """
+CREATE TABLE conversations (id TEXT PRIMARY KEY, name TEXT, model TEXT);
+CREATE TABLE responses (id TEXT PRIMARY KEY, model TEXT, prompt TEXT, system TEXT, prompt_json TEXT, response TEXT,
+    response_json TEXT, conversation_id TEXT, datetime_utc TEXT, input_tokens INTEGER, output_tokens INTEGER);
+CREATE TABLE threads (id TEXT PRIMARY KEY, name TEXT, tip_message_hash TEXT, forked_from TEXT, datetime_utc TEXT);
+CREATE TABLE turns (id TEXT PRIMARY KEY, thread_id TEXT, tip_message_hash TEXT, model TEXT, response_json TEXT,
+    input_tokens INTEGER, output_tokens INTEGER, datetime_utc TEXT);
+CREATE TABLE messages (hash TEXT PRIMARY KEY, parent_hash TEXT, role TEXT, provider_metadata TEXT);
+CREATE TABLE parts (id INTEGER PRIMARY KEY, message_hash TEXT, position INTEGER, type TEXT, tool_name TEXT, text TEXT,
+    payload TEXT);
+"""
+
+
+def write_llm_database(path: Path, **threads: str) -> Path:
+    """Create a database of `llm` with a thread per name, each with this prompt and an answer."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with changing(path) as connection:
+        connection.executescript(_LLM)
+        for id, prompt in threads.items():
+            insert(connection, "threads", id=id, name=id, datetime_utc="2026-03-02 09:00:00+00:00")
+            insert_turn(connection, id, prompt, "Four")
+    return path
+
+
+def insert_turn(connection: Connection, thread: str, prompt: str, answer: str) -> None:
+    """Insert a prompt with its answer at the end of a thread."""
+    [[tip]] = connection.execute("SELECT tip_message_hash FROM threads WHERE id = ?", [thread])
+    [[number]] = connection.execute("SELECT count(*) FROM messages")
+    for role, text in (("user", prompt), ("assistant", answer)):
+        hash, number = f"b2:{number}", number + 1
+        insert(connection, "messages", hash=hash, parent_hash=tip, role=role)
+        insert(connection, "parts", message_hash=hash, position=0, type="text", text=text)
+        tip = hash
+    times = {"datetime_utc": f"2026-03-02T09:00:{number:02}+00:00"}
+    insert(connection, "turns", id=f"t{number}", thread_id=thread, tip_message_hash=tip, model="m1", **times)
+    connection.execute("UPDATE threads SET tip_message_hash = ? WHERE id = ?", [tip, thread])
+
+
 def write_zed_database(path: Path, **threads: str) -> Path:
     """Create a database of Zed with a thread per name, each with this prompt."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -400,6 +438,7 @@ def write_hermes_database(path: Path, **sessions: str) -> Path:
 COUNTS = {
     "zed": 1,
     "crush": 1,
+    "llm": 1,
     "claude": 3,
     "codex": 2,
     "gemini_cli": 2,
@@ -484,6 +523,7 @@ def write_agent_home(home: Path) -> Path:
         home / ".cursor/chats/1/chat-1/store.db", {"role": "user", "content": "Sort"}, id="chat-1"
     )
     write_crush_database(home / ".crush/crush.db", crush_1="Sort the shelves of crush")
+    write_llm_database(home / ".config/io.datasette.llm/logs.db", llm_1="Sort the shelves of llm")
     write_zed_database(home / ".local/share/zed/threads/threads.db", zed_1="Sort the shelves of zed")
     write_goose_database(
         home / ".local/share/goose/sessions/sessions.db", goose_1="Sort the shelves of goose"

@@ -4,7 +4,7 @@ import json
 import shutil
 import sqlite3
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,7 +13,7 @@ from typing import Any
 from zstandard import ZstdDecompressor
 
 Line = str
-Row = Mapping[str, Any]
+Row = dict[str, Any]
 
 _KEYS = {"todo": ("session_id", "position")}
 """Primary keys other than `id`."""
@@ -43,6 +43,9 @@ def sessions_of(database: Path) -> Iterator[tuple[Row, list[Line]]]:
                 yield session, [row_line(table, row) for table, row in _rows_of(connection, session)]
             for row in _select(connection, "conversations_v2", "1") if "conversations_v2" in tables else ():
                 yield row, [_kiro_line(row)]
+            if "responses" in tables:
+                yield from _llm_sessions(connection, tables)
+                return
             for row in _select(connection, "threads", "1") if "threads" in tables else ():
                 yield row, [row_line("threads", _with_text(row))]
             if "app_states" in tables:
@@ -84,6 +87,55 @@ def _adk_lines(connection: sqlite3.Connection, session: Row) -> Iterator[Line]:
         }
         key = [*place, row["id"]]
         yield json.dumps({"table": "events", "key": key, "columns": columns}, ensure_ascii=False)
+
+
+def _llm_sessions(connection: sqlite3.Connection, tables: list[str]) -> Iterator[tuple[Row, list[Line]]]:
+    """Yield the sessions of `llm`: its threads, and the conversations of earlier versions."""
+
+    def select(table: str, condition: str, *values: Any) -> list[Row]:
+        return _select(connection, table, condition, *values) if table in tables else []
+
+    def linked(links: str, table: str, owner: str, id: Any) -> list[Row]:
+        condition = f"id IN (SELECT {table[:-1]}_id FROM {links} WHERE {owner} = ?)"
+        return select(table, condition, id)
+
+    for thread in select("threads", "1 ORDER BY id"):
+        lines, hash, time = list[Line](), thread["tip_message_hash"], None
+        while hash is not None:
+            [message] = select("messages", "hash = ?", hash)
+            turns = select("turns", "thread_id = ? AND tip_message_hash = ?", thread["id"], hash)
+            time = turns[0]["datetime_utc"] if turns else time
+            parts = [
+                part
+                | {
+                    name: rows
+                    for name in ("fragments", "attachments")
+                    if (rows := linked(f"part_{name}", name, "part_id", part["id"]))
+                }
+                for part in select("parts", "message_hash = ? ORDER BY position", hash)
+            ]
+            columns = {**message, "parts": parts, "datetime_utc": time} | (
+                {"turn": turns[0]} if turns else {}
+            )
+            lines.append(
+                json.dumps({"table": "messages", "key": hash, "columns": columns}, ensure_ascii=False)
+            )
+            hash = message["parent_hash"]
+        yield thread, [row_line("threads", thread), *reversed(lines)]
+    for conversation in select("conversations", "1 ORDER BY id"):
+        lines = [row_line("conversations", conversation)]
+        for response in select("responses", "conversation_id = ? ORDER BY id", conversation["id"]):
+            id = response["id"]
+            columns = {
+                "attachments": linked("prompt_attachments", "attachments", "response_id", id),
+                "fragments": linked("prompt_fragments", "fragments", "response_id", id),
+                "tool_calls": select("tool_calls", "response_id = ?", id),
+                "tool_results": select("tool_results", "response_id = ?", id),
+            }
+            lines.append(
+                row_line("responses", response | {name: rows for name, rows in columns.items() if rows})
+            )
+        yield conversation, lines
 
 
 def _with_text(thread: Row) -> Row:

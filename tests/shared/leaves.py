@@ -648,6 +648,26 @@ def _gptme(record: dict[str, Any]) -> Any:
     return [thought, text if text.strip() else None, arguments]
 
 
+def _llm(record: dict[str, Any]) -> Any:
+    """Return the texts, calls and files of a row."""
+    columns = record["columns"]
+    names = ("content", "name", "arguments", "output", "tool_call_id", "exception", "type", "path", "source")
+    rows = [row for value in columns.values() if isinstance(value, list) for row in value]
+    nested = [row for part in rows for value in part.values() if isinstance(value, list) for row in value]
+    if record["table"] == "responses":
+        calls = [
+            {**row, "arguments": json.loads(row["arguments"])} if "arguments" in row else row for row in rows
+        ]
+        texts = [columns[name] or None for name in ("prompt", "response", "system")]
+        return [texts, [_select(row, *names) for row in calls]]
+    if record["table"] != "messages":
+        return None
+    payloads = [json.loads(part["payload"]) for part in rows if part["payload"]]
+    literals = [[piece.get("literal") for piece in each.get("text_ref", [])] for each in payloads]
+    texts = [part["text"] for part in rows]
+    return [texts, literals, [_select(each, *names) for each in (*payloads, *nested)]]
+
+
 def _mini_message(message: dict[str, Any]) -> Any:
     """Return the content of a message, the outcome of its command, and an answer that the agent refused."""
     extra = message.get("extra", {})
@@ -688,6 +708,7 @@ _CONTENTS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
     "kiro": _kiro,
     "langchain": _langchain,
     "gptme": _gptme,
+    "llm": _llm,
     "mini_swe_agent": lambda record: [_mini_message(message) for message in record["messages"]],
     "mistral_vibe": _vibe,
     "opencode": _opencode,

@@ -163,6 +163,7 @@ SOURCES = {
     "kimi": "kimi",
     "kiro": "kiro",
     "langchain": "langchain",
+    "llm": "llm",
     "mini_swe_agent": "mini_swe_agent",
     "mistral_vibe": "mistral_vibe",
     "openai_chat": "openai_chat",

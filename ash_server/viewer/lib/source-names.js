@@ -23,6 +23,7 @@ const NAMES = {
   aider: "Aider",
   mini_swe_agent: "mini-swe-agent",
   gptme: "gptme",
+  llm: "llm",
   openai_chat: "OpenAI Chat",
   openai_responses: "OpenAI Responses",
   otel: "OpenTelemetry",

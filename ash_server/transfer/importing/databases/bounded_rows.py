@@ -17,6 +17,9 @@ class BoundedRow(NamedTuple):
     size: int
     """The least size in bytes of its line."""
 
+    def extended(self, **columns: Any) -> "BoundedRow":
+        return self._replace(values={**self.values, **columns})
+
     @property
     def is_too_large(self) -> bool:
         return self.size > MAX_LINE_BYTES

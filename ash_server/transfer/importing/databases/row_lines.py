@@ -23,6 +23,10 @@ def to_json(value: Any) -> Any:
     """Return an SQL value as a value of JSON."""
     if isinstance(value, bytes):
         return {"base64": b64encode(value).decode()}
+    if isinstance(value, list):
+        return [to_json(each) for each in value]
+    if isinstance(value, dict):
+        return {name: to_json(each) for name, each in value.items()}
     return {"real": str(value)} if isinstance(value, float) and not isfinite(value) else value
 
 

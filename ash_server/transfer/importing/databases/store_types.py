@@ -28,6 +28,9 @@ class TableRow(Protocol):
     def values(self) -> Mapping[str, Any]:
         """By column."""
 
+    def extended(self, **columns: Any) -> "TableRow":
+        """Return the row with more columns, also with lists and objects of values."""
+
 
 class Rows(Protocol):
     def select(self, table: str, condition: str = "", **values: Any) -> Iterator[TableRow]:

@@ -1,0 +1,361 @@
+"""`llm`, the command-line program: the rows of its database, each as one line of JSON with its table, key and columns.
+
+Source: databases that versions 0.27 and 0.36 have written. A row also has, in further columns, the rows that belong to
+it: since 0.36, a message has its parts and the turn that it ends; before, a response has its calls and attachments.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from ash_shared.model.blocks import (
+    Block,
+    bounded,
+    raw_block,
+    renamed,
+    text_block,
+    translate,
+    with_extra,
+    with_extra_in_first,
+    without,
+)
+from ash_shared.model.message import Identity, RecordHeader
+from ash_shared.records.contract import (
+    Marks,
+    ParsedRecord,
+    Part,
+    Provider,
+    Record,
+    Speaker,
+    WireType,
+    control_record,
+    unknown_record,
+)
+from ash_shared.records.json_fields import (
+    count_at,
+    decode_arguments,
+    is_one_of,
+    items_at,
+    list_or_empty,
+    mime_fields,
+    subtract_counts,
+    text_at,
+    to_milliseconds,
+    token_usage,
+    value_at,
+)
+
+# Parts of messages.
+
+
+def _translate_part(part: Record) -> list[Block]:
+    payload = decode_arguments(part["payload"]) if part.get("payload") is not None else {}
+    fields = payload | {"text": part["text"]} if isinstance(part.get("text"), str) else payload
+    translation = _TRANSLATIONS.get(part["type"])
+    if translation is None:
+        return [raw_block("unknown_type", part, part["type"])]
+    blocks = translation(fields, part)
+    return [block if "source_type" in block else {**block, "source_type": part["type"]} for block in blocks]
+
+
+def _translate_text(fields: Record, part: Record) -> list[Block]:
+    """Translate a text. Fragments are in it, or are files between its pieces."""
+    rest = without(fields, "text", "text_ref")
+    if "text" in fields:
+        return [with_extra(text_block(fields["text"]), rest)]
+    fragments = {fragment["id"]: fragment for fragment in list_or_empty(part.get("fragments"))}
+    blocks = [
+        text_block(piece["literal"])
+        if "literal" in piece
+        else _fragment_block(fragments.get(piece["fragment"]))
+        for piece in fields["text_ref"]
+    ]
+    return with_extra_in_first(blocks, rest)
+
+
+def _fragment_block(fragment: Any) -> Block:
+    if text_at(fragment, "content") is None:
+        return raw_block("control", fragment, "fragment")
+    source = {"type": "text", "media_type": "text/plain", "data": fragment["content"]}
+    name = text_at(fragment, "source")
+    named = {} if name is None else {"filename": name.rpartition("/")[2]}
+    block = {"type": "file", **named, "source": source, "source_type": "fragment"}
+    return with_extra(block, without(fragment, "content"))
+
+
+def _translate_reasoning(fields: Record, part: Record) -> list[Block]:
+    """Translate a thought; one that the vendor withholds is empty."""
+    withheld = {"redacted": True} if fields.get("redacted") is True else {}
+    block = {"type": "thinking", "thinking": fields.get("text", ""), **withheld}
+    return [with_extra(block, without(fields, "redacted", "text"))]
+
+
+def _translate_call(fields: Record, part: Record) -> list[Block]:
+    executor = {"executor": "server"} if fields.get("server_executed") is True else {}
+    arguments = decode_arguments(fields["arguments"])
+    typed = {
+        "type": "tool_use",
+        **renamed(fields, id="tool_call_id"),
+        "name": fields["name"],
+        "input": arguments,
+        **executor,
+    }
+    kept = (
+        () if fields["arguments"].__class__ is not str or arguments is fields["arguments"] else ("arguments",)
+    )
+    rest = without(fields, *({"arguments", "name", "server_executed", "tool_call_id"} - {*kept}))
+    return [with_extra(typed, rest)]
+
+
+def _translate_result(fields: Record, part: Record) -> list[Block]:
+    failed = {"is_error": True} if fields.get("exception") is not None else {}
+    files = [_attachment_block(each) for each in list_or_empty(part.get("attachments"))]
+    content = [text_block(fields["output"]), *files] if files else fields["output"]
+    block = {
+        "type": "tool_result",
+        **renamed(fields, tool_use_id="tool_call_id"),
+        "content": content,
+        **failed,
+    }
+    return [with_extra(block, without(fields, "attachments", "output", "tool_call_id"))]
+
+
+def _translate_attachment(fields: Record, part: Record) -> list[Block]:
+    files = [_attachment_block(each) for each in list_or_empty(part.get("attachments"))]
+    return files or [raw_block("control", part, "attachment")]
+
+
+def _attachment_block(attachment: Record) -> Block:
+    """Return an image with its bytes or its address; any other attachment is a file."""
+    mime, path, url = (text_at(attachment, name) for name in ("type", "path", "url"))
+    data = text_at(attachment, "content", "base64")
+    source = {"type": "base64", "media_type": mime, "data": data} if data else {"type": "url", "url": url}
+    rest = {name: value for name, value in without(attachment, "content").items() if value is not None}
+    if mime is not None and mime.startswith("image/") and (data or url):
+        block = {"type": "image", "source": source, "source_type": "attachment"}
+        return with_extra(block, without(rest, "type", "url"))
+    named = {} if path is None else {"filename": path.rpartition("/")[2], "storagePath": path}
+    place = {"source": source} if data or url else {}
+    block = {"type": "file", **mime_fields(mime), **named, **place, "source_type": "attachment"}
+    return with_extra(block, without(rest, "path", "type", "url"))
+
+
+_TRANSLATIONS: Mapping[str, Callable[[Record, Record], list[Block]]] = {
+    "attachment": _translate_attachment,
+    "reasoning": _translate_reasoning,
+    "text": _translate_text,
+    "tool_call": _translate_call,
+    "tool_result": _translate_result,
+}
+
+
+def parse_block(block: object) -> Block:
+    """Parse a part; one with several blocks has a single bare text."""
+    wire_type = text_at(block, "type")
+    if wire_type is None or wire_type not in _TRANSLATIONS:
+        return raw_block("unknown_type", block, wire_type)
+    return translate(wire_type, block, _translate_part)[0]
+
+
+# Messages, since version 0.36.
+
+_SPEAKERS: Mapping[str, Speaker] = {
+    "assistant": "assistant",
+    "system": "system",
+    "tool": "user",
+    "user": "user",
+}
+
+
+def _parse_message(row: Record) -> ParsedRecord:
+    columns = row["columns"]
+    role = columns["role"]
+    if role not in _SPEAKERS:
+        return unknown_record(row, "messages")
+    blocks = [
+        block
+        for part in columns["parts"]
+        for block in translate(str(text_at(part, "type")), part, _translate_part)
+    ]
+    rest = _turn_rest(columns.get("turn"))
+    metadata = columns.get("provider_metadata")
+    kept = rest if metadata is None else {**rest, "provider_metadata": metadata}
+    return ParsedRecord("message", role, bounded(with_extra_in_first(blocks, kept)), is_checked=True)
+
+
+def _turn_rest(turn: Any) -> Block:
+    """Return the options of a request, and what else no field of a message states."""
+    kept = ("duration_ms", "id", "model", "options_json", "resolved_model", "schema_id")
+    values = {name: value_at(turn, name) for name in kept}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _message_parts(row: Record, parsed: ParsedRecord) -> list[Part]:
+    if parsed.kind != "message":
+        return []
+    columns = row["columns"]
+    if columns["role"] != "assistant":
+        role = _SPEAKERS[columns["role"]]
+        return [Part(role=role, blocks=parsed.blocks, header=_header_of(row))] if parsed.blocks else []
+    return [_answer_part(row, parsed.blocks, columns.get("turn"))]
+
+
+def _answer_part(row: Record, blocks: list[Block], request: Any) -> Part:
+    response = decode_arguments(value_at(request, "response_json"))
+    choice = next(iter(items_at(response, "choices")), response)
+    return Part(
+        role="assistant",
+        blocks=blocks,
+        header=_header_of(row),
+        message_id=text_at(response, "id"),
+        usage=_usage(request),
+        metadata={
+            "model": text_at(request, "resolved_model") or text_at(request, "model"),
+            "stop_reason": text_at(choice, "finish_reason") or text_at(response, "stop_reason"),
+        },
+    )
+
+
+def _usage(request: Any) -> Block | None:
+    """Return the usage of a request. OpenAI's models count cached tokens as input, Anthropic's do not."""
+    details = decode_arguments(value_at(request, "token_details"))
+    cached = count_at(details, "prompt_tokens_details", "cached_tokens")
+    vendor = {name: value_at(request, name) for name in ("input_tokens", "output_tokens")}
+    return token_usage(
+        vendor | ({"token_details": details} if isinstance(details, dict) else {}),
+        input=subtract_counts(count_at(request, "input_tokens"), cached),
+        output=count_at(request, "output_tokens"),
+        cache_read=count_at(details, "cache_read_input_tokens") if cached is None else cached,
+        cache_creation=count_at(details, "cache_creation_input_tokens"),
+        reasoning=count_at(details, "completion_tokens_details", "reasoning_tokens"),
+    )
+
+
+# Responses, before version 0.36.
+
+
+def _parse_response(row: Record) -> ParsedRecord:
+    blocks = [block for _, blocks in _sections(row["columns"]) for block in blocks]
+    return ParsedRecord("message", "assistant", bounded(blocks))
+
+
+def _sections(columns: Record) -> Iterator[tuple[Speaker, list[Block]]]:
+    """Yield the speakers of a response with their blocks: the system prompt, results, the prompt, the answer."""
+    if text_at(columns, "system") or columns.get("system_fragments"):
+        yield "system", [*_fragments(columns, "system_fragments"), *_texts(columns, "system")]
+    results = _details(columns, "tool_results", _translate_result)
+    if results:
+        yield "user", results
+    files = [
+        _attachment_block(each)
+        for each in list_or_empty(columns.get("attachments"))
+        if isinstance(each, dict)
+    ]
+    prompt = [*_fragments(columns, "fragments"), *_texts(columns, "prompt"), *files]
+    if prompt:
+        yield "user", prompt
+    reasoning = text_at(columns, "reasoning")
+    thoughts = [{"type": "thinking", "thinking": reasoning}] if reasoning else []
+    calls = _details(columns, "tool_calls", _translate_call)
+    answer = [*thoughts, *_texts(columns, "response"), *calls]
+    yield "assistant", with_extra_in_first(answer, _turn_rest(columns))
+
+
+def _texts(columns: Record, name: str) -> list[Block]:
+    text = text_at(columns, name)
+    return [text_block(text)] if text else []
+
+
+def _fragments(columns: Record, name: str) -> list[Block]:
+    return [_fragment_block(fragment) for fragment in list_or_empty(columns.get(name))]
+
+
+def _details(columns: Record, name: str, translation: Callable[[Record, Record], list[Block]]) -> list[Block]:
+    rows = list_or_empty(columns.get(name))
+    known = [{key: value for key, value in row.items() if value is not None} for row in rows]
+    return [block for row in known for block in translate(name, row, lambda each: translation(each, {}))]
+
+
+def _response_parts(row: Record, parsed: ParsedRecord) -> list[Part]:
+    columns = row["columns"]
+    return [
+        _answer_part(row, blocks, columns)
+        if speaker == "assistant"
+        else Part(role=speaker, blocks=blocks, header=_header_of(row))
+        for speaker, blocks in _sections(columns)
+    ]
+
+
+# Rows.
+
+
+class _Table(NamedTuple):
+    columns: frozenset[str]
+    """Columns that identify the table."""
+    row: WireType
+
+
+_TABLES: Mapping[str, _Table] = {
+    "conversations": _Table(
+        frozenset({"id", "model", "name"}), WireType(lambda row: control_record(row, "conversations"))
+    ),
+    "messages": _Table(
+        frozenset({"hash", "parent_hash", "parts", "role"}), WireType(_parse_message, _message_parts)
+    ),
+    "responses": _Table(
+        frozenset({"conversation_id", "prompt", "prompt_json", "response"}),
+        WireType(_parse_response, _response_parts),
+    ),
+    "threads": _Table(
+        frozenset({"forked_from", "id", "tip_message_hash"}),
+        WireType(lambda row: control_record(row, "threads")),
+    ),
+}
+_UNKNOWN = WireType(lambda record: unknown_record(record, text_at(record, "table")))
+
+
+def _header_of(row: Record) -> RecordHeader:
+    return RecordHeader(timestamp=to_milliseconds(value_at(row, "columns", "datetime_utc")))
+
+
+def header(row: Record) -> RecordHeader:
+    columns = row.get("columns")
+    if row.get("table") not in _SESSIONS:
+        model = text_at(columns, "turn", "model") or text_at(columns, "model")
+        return _header_of(row)._replace(model=model)
+    return _header_of(row)._replace(
+        session_id=text_at(columns, "id"), title=text_at(columns, "name"), model=text_at(columns, "model")
+    )
+
+
+_SESSIONS = ("conversations", "threads")
+
+
+def identify(row: Record) -> Identity:
+    if row.get("table") not in _SESSIONS:
+        return Identity()
+    return Identity(session=text_at(row.get("columns"), "id"), body="")
+
+
+def wire_type(row: Record) -> WireType:
+    table = _TABLES.get(text_at(row, "table") or "")
+    return table.row if table else _UNKNOWN
+
+
+def recognize(row: Record) -> WireType | None:
+    if row.keys() != _KEYS or not isinstance(row["columns"], dict) or not is_one_of(row["table"], _TABLES):
+        return None
+    table = _TABLES[row["table"]]
+    return table.row if table.columns <= row["columns"].keys() else None
+
+
+_KEYS = frozenset({"columns", "key", "table"})
+
+PROVIDER = Provider(
+    source="llm",
+    recognize=recognize,
+    marks=Marks(untyped_keys={"table"}),
+    wire_type=wire_type,
+    parse_block=parse_block,
+    header=header,
+    identify=identify,
+)
