@@ -159,7 +159,8 @@ def wire_type(step: Record) -> WireType:
 
 
 def recognize(step: Record) -> WireType | None:
-    if not body_keys(step) <= ({"error"} if "step_number" in step else set()) or not _FOREIGN_KEYS.isdisjoint(step):
+    body = {"error"} if "step_number" in step else set()
+    if not body_keys(step) <= body or not _FOREIGN_KEYS.isdisjoint(step):
         return None
     key = next((key for key in _STEPS if key in step), None)
     row, keys = _STEPS[key] if key is not None else (_UNKNOWN, frozenset[str]())
