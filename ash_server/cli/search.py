@@ -23,7 +23,7 @@ from ash_server.cli.common.output.terminal import (
 )
 from ash_server.cli.common.read_store import ReadStore, StoreToRead, reads_store, session_named
 from ash_server.cli.sessions import OF_SESSIONS, first_page, print_sessions, session_options
-from ash_server.store.search.query import SearchScope
+from ash_server.store.search.query import MAX_COLD, SearchScope
 from ash_shared.model.message import Role
 from ash_shared.model.pages import SearchPage, SearchResult
 from ash_shared.model.session import Session
@@ -153,6 +153,9 @@ def _show_view(matches: _Matches) -> None:
     print_next_page(page.next_after)
     if page.pending is not None:
         warn(f"{counted(page.pending, 'event')} not indexed yet")
+    if page.cold_sessions is not None:
+        at_least = "at least " if page.cold_sessions == MAX_COLD else ""
+        warn(f"{at_least}{counted(page.cold_sessions, 'cold session')} not searched")
 
 
 def _show_suggestions(queries: Sequence[str]) -> None:

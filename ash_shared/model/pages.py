@@ -134,5 +134,8 @@ class SearchPage(AshModel):
     """Opaque cursor; absent on the last page. A page may be short, or empty, and have one."""
     pending: Omittable[int] = ABSENT
     """Number of stored events that are not indexed yet; absent if there are none."""
+    cold_sessions: Omittable[int] = Field(default=ABSENT, alias="coldSessions")
+    """Number of cold sessions, at most 1,000: their words are not searched. Absent without any, and in a search of one
+    session, which restores it."""
     suggestions: Omittable[list[str]] = ABSENT
     """Queries with similar stored words, if there are no results."""

@@ -524,11 +524,12 @@ async def test_refreshes_after_reconnect(page: Page, store: Store, complaints: l
     complaints.clear()
 
 
-async def test_search_reports_pending_events(page: Page, store: Store) -> None:
-    await answer(page, "**/api/search?*", {"results": [], "pending": 12000})
+async def test_search_reports_what_it_does_not_find(page: Page, store: Store) -> None:
+    await answer(page, "**/api/search?*", {"results": [], "pending": 12000, "coldSessions": 1000})
     await page.goto(f"{store.address}&q=kingfisher")
 
     await expect(page.locator(".pending")).to_have_text("12,000 events not indexed yet.")
+    await expect(page.locator(".not-searched")).to_have_text("1,000+ cold sessions not searched.")
 
 
 async def test_search_without_hits_is_repeated_while_events_are_pending(page: Page, store: Store) -> None:

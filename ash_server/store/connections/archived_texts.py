@@ -26,6 +26,12 @@ async def is_cold(conn: AsyncConnection, session_id: UUID) -> bool:
     return await (await conn.execute(SQL.is_cold, [session_id])).fetchone() is not None
 
 
+async def count_some_cold(conn: AsyncConnection, limit: int) -> int:
+    """Return the number of cold sessions, at most `limit`."""
+    row = await (await conn.execute(SQL.count_some, [limit])).fetchone()
+    return row[0] if row else 0
+
+
 async def read_parts(conn: AsyncConnection, session_id: UUID) -> AsyncGenerator[ArchivePart, None]:
     """Yield the parts of an archive. Raises ArchiveDamaged."""
     number = 0

@@ -2,6 +2,10 @@
 -- A row if the texts of the session are in an archive.
 SELECT FROM cold_sessions WHERE session_id = %b AND restored_at IS NULL
 
+-- name: count_some
+-- The number of cold sessions, up to a limit.
+SELECT count(*) FROM (SELECT FROM cold_sessions WHERE restored_at IS NULL LIMIT %b) AS cold
+
 -- name: next_part
 -- The next part of an archive.
 SELECT part, data, digest FROM cold_archives WHERE session_id = %b AND part > %b ORDER BY part LIMIT 1

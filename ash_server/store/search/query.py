@@ -17,6 +17,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
 from ash_server.errors import InvalidParameter
+from ash_server.store.connections.archived_texts import count_some_cold
 from ash_server.store.lists.session_lists import (
     Archived,
     Conditions,
@@ -63,6 +64,9 @@ SearchScope = Literal["said", "conversation", "results", "everything"]
 tool results and all other texts."""
 
 MAX_RESULTS = 100
+MAX_COLD = 1_000
+"""Cold sessions that a page counts."""
+
 
 _MAX_SNIPPET_BYTES = 4 * 1024 * 1024
 """Bytes of events read to make the snippets of a page."""
@@ -142,6 +146,14 @@ def other_readers(*, redacts: bool) -> Readers:
 
 async def find(conn: AsyncConnection, q: str, **filters: Unpack[SearchFilter]) -> SearchPage:
     """Return a page, newest first. Raises InvalidParameter, SessionNotFound."""
+    page = await _find(conn, q, **filters)
+    if filters.get("session_id"):
+        return page
+    cold = await count_some_cold(conn, MAX_COLD)
+    return page.model_copy(update={"cold_sessions": cold}) if cold else page
+
+
+async def _find(conn: AsyncConnection, q: str, **filters: Unpack[SearchFilter]) -> SearchPage:
     check_keywords("search", filters, SearchFilter)
     parsed = read_query(q)
     limit = filters.get("limit", 20)

@@ -56,6 +56,11 @@ export function formatHits({ matches, atLeast = false }) {
   return pluralize(matches, "hit", (count) => `${formatNumber(count)}${atLeast ? "+" : ""}`);
 }
 
+/** A number of cold sessions in search results, which count at most 1,000. */
+export function formatCold(count) {
+  return pluralize(count, "cold session", () => `${formatNumber(count)}${count < 1000 ? "" : "+"}`);
+}
+
 /** Tokens read from the prompt cache and written to it, as texts. */
 export function formatCacheUsage(usage, format = formatNumber) {
   const { cache_read_input_tokens: read, cache_creation_input_tokens: written } = usage ?? {};

@@ -1,7 +1,7 @@
 import { isAborted } from "../lib/api.js";
 import { el } from "../lib/dom.js";
 import { PENDING_MS, hasSearchWord, suggestedQueries } from "../lib/search-result.js";
-import { formatHits, pluralize } from "../lib/number-format.js";
+import { formatCold, formatHits, pluralize } from "../lib/number-format.js";
 import { errorPlaceholder, placeholder, skeleton } from "../lib/placeholders.js";
 import { NO_FILTERS, apiParameters, isNarrowed } from "./list-filters.js";
 import { SearchHits } from "./search-hits.js";
@@ -34,9 +34,10 @@ export class SearchView {
     this.moreTitles = new LoadMore("More titles", () => this.loadTitles());
     this.moreHits = new LoadMore("More messages", () => this.loadHits(), { isAutomatic: true });
     this.pending = el("p", { class: "pending", hidden: true });
+    this.cold = el("p", { class: "not-searched", hidden: true });
     this.rest = el("div", { class: "rest" });
     this.titleSection = section("titles-found", "Titles", this.titles.element, this.moreTitles.element);
-    const hitParts = [this.pending, this.rest, this.hits.element, this.moreHits.element];
+    const hitParts = [this.pending, this.cold, this.rest, this.hits.element, this.moreHits.element];
     this.hitSection = section("contents-found", "Messages", ...hitParts);
     this.hitHeading = /** @type {HTMLElement} */ (this.hitSection.firstElementChild);
     this.element = el("div", { class: "results" }, this.titleSection, this.hitSection);
@@ -146,11 +147,13 @@ export class SearchView {
     this.moreTitles.show(this.titlePages.after !== undefined);
   }
 
-  showHits({ results, pending, suggestions }) {
+  showHits({ results, pending, coldSessions, suggestions }) {
     this.hits.add(results);
     this.moreHits.show(this.hitPages.after !== undefined);
     this.pending.hidden = !pending;
     this.pending.textContent = pending ? `${pluralize(pending, "event")} not indexed yet.` : "";
+    this.cold.hidden = !coldSessions;
+    this.cold.textContent = coldSessions ? `${formatCold(coldSessions)} not searched.` : "";
     this.rest.replaceChildren(...(this.hits.count ? [] : [this.noResults(suggestions)]));
     this.hitHeading.hidden = !this.hits.count && !this.titles.size;
     this.on.status(this.statusText());

@@ -113,3 +113,4 @@ async def test_equal_texts_leave_a_session_cold(own_client: AsyncClient, store: 
     other = await own_client.post(f"{address}/messages", json={"id": "m", "content": "An egret?"})
     assert (other.status_code, other.json()["code"]) == (409, "id_conflict")
     assert await store.cold.list_cold() == [session.id]
+    assert (await own_client.get("/api/search?q=egret")).json()["coldSessions"] == 1

@@ -98,6 +98,7 @@ def test_an_unchanged_file_leaves_its_session_cold(ash: Ash, tmp_path: Path, dat
     with psycopg.connect(direct_url(database_url)) as conn:
         conn.execute("UPDATE sessions SET updated_at = updated_at - interval '200 days'")
     assert ash("cold", "run").out == "1 session archived, 1 cold session\n"
+    assert ash("search", "hello").err == "ash: no results\nash: 1 cold session not searched\n"
 
     again = ash("import", str(file))
     assert "0 new, 2 already there" in again.err + again.out

@@ -163,7 +163,8 @@ async def test_lists_facts_and_titles_need_no_texts(store: Store) -> None:
     assert [each.id for each in listed] == [id]
     assert (await store.sessions.list_sessions(tool=["Read"])).sessions == listed
     assert (await store.sessions.with_activity(listed))[0].id == id
-    assert (await store.search.search("zebra")).results == []
+    found = await store.search.search("zebra")
+    assert (found.results, found.cold_sessions) == ([], 1)
     assert await store.messages.list_outdated() == await store.events.list_outdated() == []
     assert await is_cold(store)
     assert (await store.sessions.get_facts(id)).model_dump() == facts
@@ -175,7 +176,9 @@ async def test_words_are_indexed_again_after_a_restore(store: Store) -> None:
     await archive(store, id)
     await store.cold.restore(id)
 
-    assert (await store.search.search("zebra")).results == before != []
+    found = await store.search.search("zebra")
+    assert (found.results, found.cold_sessions) == (before, None)
+    assert before
 
 
 async def test_an_append_stores_and_the_next_run_restores(store: Store) -> None:
