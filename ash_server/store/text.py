@@ -22,4 +22,6 @@ def check_text(text: str, name: str, index: int | None = None) -> None:
 
 def storable(text: str) -> str:
     """Return a derived text without the characters that PostgreSQL cannot store."""
+    if text.isascii() and "\0" not in text:
+        return text
     return text.replace("\0", "").encode("utf-8", "replace").decode()

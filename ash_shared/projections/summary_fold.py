@@ -26,6 +26,9 @@ _MAX_RECENT = 20
 
 _MAX_TEXT, _MAX_NAME = 200, 1000
 
+_MAX_START = 2 * _MAX_TEXT
+"""Characters of a text that usually contain the words that are kept."""
+
 _CONTENT_TYPES = types_where(lambda row: row.is_turn_content)
 
 
@@ -311,7 +314,9 @@ def _text(event: WireEvent) -> str:
     text = event["payload"][CATALOGUE[event["type"]].text]
     if is_prompt(event):
         text = visible_text(text) if _is_from_person(event) else typed_text(text)
-    words = " ".join(text.split())
+    words = " ".join(text[:_MAX_START].split())
+    if len(words) <= _MAX_TEXT and len(text) > _MAX_START:
+        words = " ".join(text.split())
     return words if len(words) <= _MAX_TEXT else words[: _MAX_TEXT - 1] + "…"
 
 

@@ -1,5 +1,6 @@
 """Digests of texts, for state that must stay small."""
 
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
@@ -22,7 +23,20 @@ def bytes_digest(text: bytes) -> str:
 
 def short_digest(value: object) -> str:
     """Return a digest of any value, for state that each append writes."""
+    if value is None or (type(value) is str and len(value) <= _MAX_CACHED):
+        return _digest_of_id(value)
+    return _digest_of_value(value)
+
+
+def _digest_of_value(value: object) -> str:
     return blake2b(repr(value).encode("utf-8", "replace"), digest_size=6).hexdigest()
+
+
+_digest_of_id = lru_cache(maxsize=1024)(_digest_of_value)
+"""Consecutive events have the same ids of turns and calls."""
+
+_MAX_CACHED = 100
+"""Characters."""
 
 
 def evict_oldest(entries: dict[str, Any], maximum: int) -> None:

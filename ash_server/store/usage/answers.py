@@ -213,7 +213,7 @@ def _row(answer: PlacedUsage, latest: int) -> _Row:
 
 
 def _cut(text: str | None, length: int = MAX_NAME) -> str:
-    return storable(text or "")[:length]
+    return storable(text)[:length] if text else ""
 
 
 def band_of_answer(usage: AnswerUsage) -> int:

@@ -766,6 +766,16 @@ SUMMARIES: dict[str, tuple[list[Json], Json]] = {
             "isOpen": True,
         },
     ),
+    "a text with much white space": (
+        log(start("t1"), reply(f"far{' ' * 1000}apart")),
+        {
+            "lastText": "far apart",
+            "lastRole": "assistant",
+            "turns": 1,
+            "assistantMessages": 1,
+            "isOpen": True,
+        },
+    ),
     "an interrupted turn, before its end": (
         log(start("t1"), call("c1"), ("interrupt", {"reason": "user_cancel"}, {"turnId": "t1"})),
         {"turns": 1, "toolCalls": {"Bash": 1}, "isInterrupted": True},
