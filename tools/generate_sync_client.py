@@ -18,6 +18,7 @@ REPLACEMENTS = (
     (r"\bAsyncClient\b", "Client"),
     (r"\basync (def|for|with)\b", r"\1"),
     (r"\bawait ", ""),
+    (r"\basync_options\b", "options"),
     (r"\basyncio\b", "time"),
     (r"\basynccontextmanager\b", "contextmanager"),
     (r"\baclosing\b", "closing"),
