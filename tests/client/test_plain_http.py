@@ -185,8 +185,14 @@ async def test_header_with_a_line_end_is_not_sent() -> None:
 
 
 def test_client_works_on_several_event_loops() -> None:
+    connections: list[object] = []
+
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+
+        def setup(self) -> None:
+            super().setup()
+            connections.append(self.connection)
 
         def do_GET(self) -> None:  # named by the library
             self.wfile.write(OK)
@@ -199,6 +205,7 @@ def test_client_works_on_several_event_loops() -> None:
         assert [asyncio.run(client._http.get("/")).content for _ in range(2)] == [b"ok", b"ok"]
         asyncio.run(client.close())
         server.shutdown()
+    assert len(connections) == 2
 
 
 @pytest.mark.parametrize(
