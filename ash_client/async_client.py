@@ -55,7 +55,7 @@ class AsyncAshClient:
         """Without a trailing slash."""
         self._retry = retry
         self._written = OwnWrites()
-        self._http = httpx2.AsyncClient(**connection.async_options(self.url, key))
+        self._http = httpx2.AsyncClient(**connection.options(self.url, key))
 
     @classmethod
     def from_env(cls, *, retry: Retry = Retry()) -> Self:  # noqa: B008  # immutable

@@ -8,7 +8,6 @@ from http import HTTPStatus
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import getproxies
 
 import httpx2
 from pydantic_core import from_json
@@ -18,11 +17,6 @@ from ash_client.machine import MACHINE_HEADER, machine_name
 from ash_client.own_writes import OwnWrites
 from ash_client.requests import Request
 from ash_client.server_events import ServerEvent
-
-try:
-    from ash_client.plain_http import PlainTransport
-except ModuleNotFoundError:  # httptools is a requirement of the server
-    PlainTransport = None  # type: ignore[assignment, misc]
 
 TIMEOUT_SECONDS = 30.0
 SILENCE_SECONDS = 45.0
@@ -76,15 +70,6 @@ def options(url: str, key: str | None) -> dict[str, Any]:
         "trust_env": not _is_loopback(address.hostname or ""),
         "verify": _tls(address.scheme),
     }
-
-
-def async_options(url: str, key: str | None) -> dict[str, Any]:
-    """Return the arguments of an asynchronous client."""
-    shared = options(url, key)
-    needs_no_proxy = not (shared["trust_env"] and getproxies())
-    if PlainTransport is not None and urlsplit(url).scheme == "http" and needs_no_proxy:
-        shared["transport"] = PlainTransport(_KEEPALIVE_SECONDS)
-    return shared
 
 
 def arguments(request: Request[Any], written: OwnWrites, accept: str, silence: float) -> dict[str, Any]:

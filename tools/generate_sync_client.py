@@ -18,7 +18,6 @@ REPLACEMENTS = (
     (r"\bAsyncClient\b", "Client"),
     (r"\basync (def|for|with)\b", r"\1"),
     (r"\bawait ", ""),
-    (r"\basync_options\b", "options"),
     (r"\basyncio\b", "time"),
     (r"\basynccontextmanager\b", "contextmanager"),
     (r"\baclosing\b", "closing"),
