@@ -341,6 +341,8 @@ def _parse_elements(elements: Sequence[ParsedText], *, is_glued: bool = False) -
     blocks = [block for element in elements for block in element.content.blocks]
     if len(blocks) > MAX_BLOCKS:
         raise LimitExceeded
+    if len(elements) == 1:
+        return ParsedText(elements[0].content, elements[0].provider, elements=elements, is_glued=is_glued)
     contents = [element.content for element in elements]
     first_roles: Mapping[Kind, Role] = {content.kind: content.role for content in reversed(contents)}
     kind: Kind = next((kind for kind in _KINDS_BY_PRIORITY if kind in first_roles), "record")

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from ash_shared.records.contract import Provider, Record, WireType, before_dot
-from ash_shared.records.fingerprints import body_keys
+from ash_shared.records.fingerprints import ROW_KEYS, body_keys
 
 _MAX_CACHED = 1024
 """Combinations of a type and marked keys; records of one format have few."""
@@ -29,8 +29,12 @@ class Providers(dict[str, Provider]):
         """The providers of formats that are not JSON."""
         marks = [provider.marks for provider in self.values() if provider.marks]
         self._type_names = {before_dot(name) for each in marks for name in each.types}
-        self._typed_keys = frozenset(key for each in marks for key in each.typed_keys)
+        self._typed_keys = frozenset(
+            key for each in marks for keys in (each.typed_keys, each.foreign_keys) for key in keys
+        )
         self._untyped_keys = frozenset(key for each in marks for key in each.untyped_keys)
+        self._tables = frozenset(name for each in marks for name in each.tables)
+        self._find_row = lru_cache(_MAX_CACHED)(self._match_row)
         self._find_typed = lru_cache(_MAX_CACHED)(self._match_typed)
         self._find_untyped = lru_cache(_MAX_CACHED)(self._match_untyped)
 
@@ -54,12 +58,21 @@ class Providers(dict[str, Provider]):
 
     def _candidates(self, record: Record) -> list[Provider]:
         """Return the providers that may recognise a record, by their marks."""
+        if "table" in record and record.keys() == ROW_KEYS and isinstance(table := record["table"], str):
+            return self._find_row(table if table in self._tables else "")
         wire_type = record.get("type")
         if isinstance(wire_type, str):
             name = before_dot(wire_type)
             known_name = name if name in self._type_names else ""  # other names would fill the cache
             return self._find_typed(known_name, self._typed_keys.intersection(record))
         return self._find_untyped(self._untyped_keys.intersection(record), body_keys(record))
+
+    def _match_row(self, table: str) -> list[Provider]:
+        return [
+            provider
+            for provider in self.values()
+            if provider.marks is None or provider.marks.match_row(table)
+        ]
 
     def _match_typed(self, type_name: str, keys: frozenset[str]) -> list[Provider]:
         return [

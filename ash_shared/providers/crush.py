@@ -35,6 +35,7 @@ from ash_shared.records.contract import (
     control_record,
     unknown_record,
 )
+from ash_shared.records.fingerprints import ROW_KEYS
 from ash_shared.records.json_fields import (
     decode_arguments,
     input_at,
@@ -224,18 +225,16 @@ def wire_type(row: Record) -> WireType:
 
 
 def recognize(row: Record) -> WireType | None:
-    if row.keys() != _KEYS or not isinstance(row["columns"], dict) or not is_one_of(row["table"], _TABLES):
+    if row.keys() != ROW_KEYS or not isinstance(row["columns"], dict) or not is_one_of(row["table"], _TABLES):
         return None
     table, names = _TABLES[row["table"]], row["columns"].keys()
     return table.row if table.columns <= names and _OTHERS.isdisjoint(names) else None
 
 
-_KEYS = frozenset({"columns", "key", "table"})
-
 PROVIDER = Provider(
     source="crush",
     recognize=recognize,
-    marks=Marks(untyped_keys={"table"}),
+    marks=Marks(tables=_TABLES),
     wire_type=wire_type,
     parse_block=parse_block,
     header=header,

@@ -263,7 +263,7 @@ def identify(record: Record) -> Identity:
 PROVIDER = Provider(
     source="droid",
     recognize=recognize,
-    marks=Marks(TYPES),
+    marks=Marks(TYPES, foreign_keys=_FOREIGN_KEYS),
     wire_type=wire_type,
     parse_block=parse_block,
     header=header,

@@ -549,6 +549,7 @@ PROVIDER = Provider(
     recognize=recognize,
     marks=Marks(
         TYPES,
+        foreign_keys=ENVELOPE_KEYS,
         untyped_keys={"$rewindTo", "$set", "history", "sessionId", "stats"},
         body_keys=_UNTYPED_KEYS | GEMINI_CLI_SESSION_KEYS,
     ),

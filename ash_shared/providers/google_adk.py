@@ -36,7 +36,7 @@ from ash_shared.records.contract import (
     unknown_record,
 )
 from ash_shared.records.documents import DocumentItem, UniqueKeys, document_parts, keyed_parts
-from ash_shared.records.fingerprints import DOCUMENT_KEYS, body_keys
+from ash_shared.records.fingerprints import DOCUMENT_KEYS, ROW_KEYS, body_keys
 from ash_shared.records.gemini_parts import (
     is_client_result,
     parse_part,
@@ -512,14 +512,13 @@ def _is_own(record: Record, row: WireType) -> bool:
 
 def _is_row(record: Record) -> bool:
     columns = record.get("columns")
-    if record.keys() != _ROW_KEYS or not isinstance(columns, dict) or not isinstance(record["key"], list):
+    if record.keys() != ROW_KEYS or not isinstance(columns, dict) or not isinstance(record["key"], list):
         return False
     names = columns.keys()
     own = _EVENT_COLUMNS if record["table"] == "events" else _SESSION_COLUMNS
     return own <= names and _FOREIGN_COLUMNS.isdisjoint(names)
 
 
-_ROW_KEYS = frozenset({"columns", "key", "table"})
 _EVENT_COLUMNS = frozenset({"app_name", "invocation_id", "session_id", "user_id"})
 _SESSION_COLUMNS = frozenset({"app_name", "create_time", "state", "user_id"})
 _FOREIGN_COLUMNS = frozenset({"content_json", "prompt_tokens", "session_type", "working_dir"})
@@ -581,8 +580,9 @@ PROVIDER = Provider(
     source="google_adk",
     recognize=recognize,
     marks=Marks(
-        untyped_keys={"appName", "app_name", "author", "error_details", "table"},
+        untyped_keys={"appName", "app_name", "author", "error_details"},
         body_keys={"error", "output"},
+        tables=_TABLES,
     ),
     wire_type=wire_type,
     parse_block=parse_part,

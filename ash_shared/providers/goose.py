@@ -33,6 +33,7 @@ from ash_shared.records.contract import (
     control_record,
     unknown_record,
 )
+from ash_shared.records.fingerprints import ROW_KEYS
 from ash_shared.records.json_fields import (
     cost_at,
     count_at,
@@ -231,18 +232,16 @@ def wire_type(row: Record) -> WireType:
 
 
 def recognize(row: Record) -> WireType | None:
-    if row.keys() != _KEYS or not isinstance(row["columns"], dict) or not is_one_of(row["table"], _TABLES):
+    if row.keys() != ROW_KEYS or not isinstance(row["columns"], dict) or not is_one_of(row["table"], _TABLES):
         return None
     table = _TABLES[row["table"]]
     return table.row if table.columns <= row["columns"].keys() else None
 
 
-_KEYS = frozenset({"columns", "key", "table"})
-
 PROVIDER = Provider(
     source="goose",
     recognize=recognize,
-    marks=Marks(untyped_keys={"table"}),
+    marks=Marks(tables=_TABLES),
     wire_type=wire_type,
     parse_block=parse_block,
     header=header,

@@ -32,7 +32,7 @@ from ash_shared.records.contract import (
     unknown_record,
 )
 from ash_shared.records.documents import DocumentItem, document_type
-from ash_shared.records.fingerprints import body_keys
+from ash_shared.records.fingerprints import ROW_KEYS, body_keys
 from ash_shared.records.json_fields import (
     decode_arguments,
     items_at,
@@ -197,7 +197,7 @@ def wire_type(record: Record) -> WireType:
 def recognize(record: Record) -> WireType | None:
     if record.get("table") == "conversations_v2":
         columns = record.get("columns")
-        is_row = record.keys() == _ROW_KEYS and isinstance(columns, dict) and "value" in columns
+        is_row = record.keys() == ROW_KEYS and isinstance(columns, dict) and "value" in columns
         return _CONVERSATION if is_row else None
     is_document = (
         isinstance(record.get("history"), list)
@@ -208,12 +208,10 @@ def recognize(record: Record) -> WireType | None:
     return _CONVERSATION if is_document else None
 
 
-_ROW_KEYS = frozenset({"columns", "key", "table"})
-
 PROVIDER = Provider(
     source="kiro",
     recognize=recognize,
-    marks=Marks(untyped_keys={"conversation_id", "table"}, body_keys={"history"}),
+    marks=Marks(untyped_keys={"conversation_id"}, body_keys={"history"}, tables={"conversations_v2"}),
     wire_type=wire_type,
     parse_block=parse_block,
     header=header,

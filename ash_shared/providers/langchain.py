@@ -646,6 +646,7 @@ PROVIDER = Provider(
     recognize=recognize,
     marks=Marks(
         typed_keys={"content", "data", "lc"},
+        foreign_keys=ENVELOPE_KEYS,
         untyped_keys={"messages"},
         body_keys={"messages"},
     ),

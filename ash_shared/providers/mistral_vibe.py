@@ -281,7 +281,6 @@ PROVIDER = Provider(
     recognize=recognize,
     recognizes_list=recognizes_list,
     marks=Marks(
-        _ENTRIES,
         typed_keys={"generationStatus"},
         untyped_keys={"message_id", "projection_state_version", "title_source"},
         body_keys={"stats"},

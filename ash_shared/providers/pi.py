@@ -524,7 +524,7 @@ _FOREIGN_KEYS = ENVELOPE_KEYS | {"encrypted_content"}
 PROVIDER = Provider(
     source="pi",
     recognize=recognize,
-    marks=Marks(TYPES, untyped_keys={"stopReason"}, body_keys={"api"}),
+    marks=Marks(TYPES, foreign_keys=_FOREIGN_KEYS, untyped_keys={"stopReason"}, body_keys={"api"}),
     wire_type=wire_type,
     parse_block=parse_block,
     header=header,

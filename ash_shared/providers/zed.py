@@ -33,6 +33,7 @@ from ash_shared.records.contract import (
     unknown_record,
 )
 from ash_shared.records.documents import DocumentItem, document_type
+from ash_shared.records.fingerprints import ROW_KEYS
 from ash_shared.records.json_fields import (
     count_at,
     decode_arguments,
@@ -300,18 +301,21 @@ def wire_type(record: Record) -> WireType:
 
 
 def recognize(record: Record) -> WireType | None:
-    if record.get("table") != "threads" or record.keys() != _KEYS or not isinstance(record["columns"], dict):
+    if (
+        record.get("table") != "threads"
+        or record.keys() != ROW_KEYS
+        or not isinstance(record["columns"], dict)
+    ):
         return None
     return _THREAD if record["columns"].keys() >= _COLUMNS else None
 
 
-_KEYS = frozenset({"columns", "key", "table"})
 _COLUMNS = frozenset({"data", "data_type", "summary"})
 
 PROVIDER = Provider(
     source="zed",
     recognize=recognize,
-    marks=Marks(untyped_keys={"table"}),
+    marks=Marks(tables={"threads"}),
     wire_type=wire_type,
     parse_block=parse_block,
     header=header,

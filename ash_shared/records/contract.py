@@ -105,18 +105,27 @@ class Marks(NamedTuple):
     """Values of `type`. Only the part before the first dot is compared."""
     typed_keys: Collection[str] = ()
     """Keys of records with a string as `type`."""
+    foreign_keys: Collection[str] = ()
+    """Keys that no record of the format with a string as `type` has."""
     untyped_keys: Collection[str] = ()
     """Keys of other records."""
     body_keys: Collection[str] = ()
     """The only `fingerprints.body_keys` that an untyped record may have."""
+    tables: Collection[str] = ()
+    """Values of `table` of database rows, which have exactly the `fingerprints.ROW_KEYS`."""
 
     def match_typed(self, type_name: str, keys: frozenset[str]) -> bool:
         """True if records with a type and keys may be of the format; `type_name` is the part before the first dot."""
-        return not keys.isdisjoint(self.typed_keys) or type_name in map(before_dot, self.types)
+        has_mark = not keys.isdisjoint(self.typed_keys) or type_name in map(before_dot, self.types)
+        return has_mark and keys.isdisjoint(self.foreign_keys)
 
     def match_untyped(self, keys: frozenset[str], body_keys: frozenset[str]) -> bool:
         """True if untyped records with keys may be of the format."""
         return not keys.isdisjoint(self.untyped_keys) and body_keys.issubset(self.body_keys)
+
+    def match_row(self, table: str) -> bool:
+        """True if rows of a table may be of the format."""
+        return table in self.tables or "table" in self.untyped_keys
 
 
 def before_dot(wire_type: str) -> str:

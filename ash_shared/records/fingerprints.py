@@ -75,6 +75,9 @@ DOCUMENT_KEYS = frozenset(
 )
 """Keys of documents without a `type`: sessions, trajectories, transcriptions and prompts."""
 
+ROW_KEYS = frozenset({"columns", "key", "table"})
+"""The keys of a database row: its table, primary key and columns."""
+
 GEMINI_CLI_SESSION_KEYS = frozenset({"lastUpdated", "projectHash", "startTime"})
 """Keys that Gemini CLI writes for a whole session."""
 

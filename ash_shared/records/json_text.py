@@ -144,9 +144,16 @@ def decode_json(raw: str | bytes) -> Any:
         return decode_shallow(raw)
     except ValueError:
         value = _decode_deep(raw)
-    if nests_deeper(value, MAX_DEPTH):
+    if _may_nest_deeper(raw) and nests_deeper(value, MAX_DEPTH):
         raise LimitExceeded
     return value
+
+
+def _may_nest_deeper(raw: str | bytes) -> bool:
+    """False for a text with too few brackets: counting them is faster than to visit all values."""
+    if isinstance(raw, str):
+        return raw.count("[") + raw.count("{") > MAX_DEPTH
+    return raw.count(b"[") + raw.count(b"{") > MAX_DEPTH
 
 
 def split_values(text: str) -> list[str]:

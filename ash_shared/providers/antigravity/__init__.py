@@ -65,6 +65,7 @@ PROVIDER = Provider(
         typed_keys={"step_index"},
         untyped_keys=ANTIGRAVITY_KEYS,
         body_keys=_BODY_KEYS,
+        tables=database.TABLES,
     ),
     wire_type=wire_type,
     parse_block=parse_block,

@@ -13,6 +13,7 @@ from ash_shared.model.blocks import Block, raw_block
 from ash_shared.providers.antigravity.transcript import response_key
 from ash_shared.records import protobuf
 from ash_shared.records.contract import ParsedRecord, Part, Record, WireType, control_record
+from ash_shared.records.fingerprints import ROW_KEYS
 from ash_shared.records.json_fields import is_integer, text_at, token_usage, value_at
 from ash_shared.records.protobuf import integer_at, integers_at, message_at
 
@@ -112,7 +113,6 @@ TABLES: Mapping[str, WireType] = {
 }
 """Rows by `table`."""
 
-_ROW_KEYS = frozenset({"table", "key", "columns"})
 _HISTORY_KEYS = frozenset({"display", "timestamp", "workspace"})
 
 HISTORY = WireType(lambda record: control_record(record, "history"))
@@ -122,7 +122,7 @@ HISTORY = WireType(lambda record: control_record(record, "history"))
 def is_row(record: Record) -> bool:
     """Return True for a row of a conversation. Never raises."""
     table = record.get("table")
-    return record.keys() >= _ROW_KEYS and isinstance(table, str) and table in TABLES
+    return record.keys() >= ROW_KEYS and isinstance(table, str) and table in TABLES
 
 
 def is_history(record: Record) -> bool:

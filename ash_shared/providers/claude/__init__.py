@@ -11,11 +11,17 @@ from ash_shared.providers.claude.messages import header, identify
 from ash_shared.providers.claude.records import unwrap
 from ash_shared.providers.claude.wire_types import TYPES, recognize, wire_type
 from ash_shared.records.contract import Marks, Provider
+from ash_shared.records.fingerprints import ENVELOPE_KEYS
 
 PROVIDER = Provider(
     source="claude",
     recognize=recognize,
-    marks=Marks(TYPES, untyped_keys={"input_tokens", "messages", "role"}, body_keys={"messages"}),
+    marks=Marks(
+        TYPES,
+        foreign_keys=ENVELOPE_KEYS,
+        untyped_keys={"input_tokens", "messages", "role"},
+        body_keys={"messages"},
+    ),
     wire_type=wire_type,
     parse_block=parse_block,
     header=lambda record: header(unwrap(record)),

@@ -296,6 +296,7 @@ def _untyped_row(record: Record) -> WireType:
 _MARKS = Marks(
     types={name for name, row in TYPES.items() if row.matches is not _never},
     typed_keys={"payload"},
+    foreign_keys=ENVELOPE_KEYS - {"payload"},
     untyped_keys={"instructions", "method", "msg", "prompt", "record_type", "role", "workdir"},
     body_keys={"method", "msg"},
 )

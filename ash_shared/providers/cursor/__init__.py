@@ -430,7 +430,12 @@ def _is_own(record: Record) -> bool:
 PROVIDER = Provider(
     source="cursor",
     recognize=recognize,
-    marks=Marks(TYPES.keys() | sdk.SDK_TYPES.keys(), untyped_keys={"role", "table"}),
+    marks=Marks(
+        TYPES.keys() | sdk.SDK_TYPES.keys(),
+        foreign_keys=ENVELOPE_KEYS,
+        untyped_keys={"role"},
+        tables=rows.TABLES,
+    ),
     wire_type=wire_type,
     parse_block=parse_block,
     header=header,

@@ -33,6 +33,7 @@ from ash_shared.records.contract import (
     speaker_of_role,
     unknown_record,
 )
+from ash_shared.records.fingerprints import ROW_KEYS
 from ash_shared.records.json_fields import (
     count_at,
     decode_arguments,
@@ -400,7 +401,7 @@ _UNNAMED = "New Agent"
 
 # Recognition.
 
-_KEYS = frozenset({"columns", "key", "table"})
+TABLES = frozenset({"blobs", "cursorDiskKV", "meta"})
 _VALUE_COLUMNS = frozenset({"key", "value"})
 _BLOB_COLUMNS = frozenset({"data", "id"})
 
@@ -413,7 +414,7 @@ _CHAT_MESSAGE_ROW = WireType(_parse_chat_message, _chat_parts)
 def wire_type(record: Record) -> WireType | None:
     """Return the type of a row; None for other records."""
     columns = record.get("columns")
-    if record.keys() != _KEYS or not isinstance(columns, dict):
+    if record.keys() != ROW_KEYS or not isinstance(columns, dict):
         return None
     if record["table"] == "cursorDiskKV" and columns.keys() == _VALUE_COLUMNS:
         return _editor_row(columns["key"])

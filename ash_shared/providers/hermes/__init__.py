@@ -26,7 +26,7 @@ def identify(record: Record) -> Identity:
 PROVIDER = Provider(
     source="hermes",
     recognize=recognize,
-    marks=Marks(untyped_keys={"session_start", "table"}, body_keys=documents.BODY_KEYS),
+    marks=Marks(untyped_keys={"session_start"}, body_keys=documents.BODY_KEYS, tables=rows.TABLES),
     wire_type=wire_type,
     parse_block=documents.parse_block,
     header=header,

@@ -14,6 +14,7 @@ from ash_shared.model.message import Identity, RecordHeader
 from ash_shared.providers.hermes.documents import MESSAGES, message_blocks
 from ash_shared.records.contract import ParsedRecord, Part, Record, WireType, control_record, unknown_record
 from ash_shared.records.documents import keyed_parts
+from ash_shared.records.fingerprints import ROW_KEYS
 from ash_shared.records.json_fields import (
     cost_at,
     count_at,
@@ -121,7 +122,7 @@ class _Table(NamedTuple):
     row: WireType
 
 
-_TABLES: Mapping[str, _Table] = {
+TABLES: Mapping[str, _Table] = {
     "messages": _Table(
         frozenset({"finish_reason", "role", "session_id", "tool_calls"}),
         WireType(_parse_message, _message_parts),
@@ -136,15 +137,14 @@ _TABLES: Mapping[str, _Table] = {
     ),
     "system_prompts": _Table(frozenset({"hash", "prompt"}), WireType(_parse_prompt)),
 }
-_KEYS = frozenset({"columns", "key", "table"})
 
 
 def wire_type(record: Record) -> WireType | None:
     """Return the type of a row; None for other records."""
     name, columns = record.get("table"), record.get("columns")
-    if record.keys() != _KEYS or not isinstance(columns, dict) or not isinstance(name, str):
+    if record.keys() != ROW_KEYS or not isinstance(columns, dict) or not isinstance(name, str):
         return None
-    table = _TABLES.get(name)
+    table = TABLES.get(name)
     return table.row if table is not None and table.columns <= columns.keys() else None
 
 

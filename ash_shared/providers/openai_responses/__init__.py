@@ -176,6 +176,7 @@ PROVIDER = Provider(
     recognize=recognize,
     marks=Marks(
         TYPES,
+        foreign_keys=ENVELOPE_KEYS,
         untyped_keys={"input", "object", "role"},
         body_keys={"error", "input", "object", "output", "stats"},
     ),

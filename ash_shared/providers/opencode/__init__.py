@@ -15,13 +15,15 @@ _UNKNOWN = WireType(lambda record: unknown_record(record, text_at(record, "type"
 
 
 def recognize(record: Record) -> WireType | None:
+    if rows.is_row(record):
+        return rows.wire_type(record)
     return wire_type(record) if _is_own(record) else None
 
 
 def _is_own(record: Record) -> bool:
+    """Return True for a record that is not a row."""
     return (
         documents.recognizes(record, body_keys(record))
-        or rows.is_row(record)
         or bus.is_event(record)
         or session_messages.is_message(record)
     )
@@ -59,10 +61,10 @@ PROVIDER = Provider(
     source="opencode",
     recognize=recognize,
     marks=Marks(
-        types={"session", "message"},
         typed_keys=documents.DOCUMENT_KEYS | {"data", "payload", "properties", "time"},
-        untyped_keys=documents.DOCUMENT_KEYS | documents.WRAPPER_KEYS | rows.KEYS | {"payload", "syncEvent"},
+        untyped_keys=documents.DOCUMENT_KEYS | documents.WRAPPER_KEYS | {"payload", "syncEvent"},
         body_keys=documents.ALLOWED_BODY_KEYS | {"payload"},
+        tables=rows.TABLES,
     ),
     wire_type=wire_type,
     parse_block=parse_block,

@@ -13,11 +13,10 @@ from ash_shared.model.message import Identity, RecordHeader
 from ash_shared.providers.opencode import bus, documents, session_messages
 from ash_shared.providers.opencode.documents import PartContext
 from ash_shared.records.contract import ParsedRecord, Part, Record, WireType, control_record
+from ash_shared.records.fingerprints import ROW_KEYS
 from ash_shared.records.inherited import with_continuation
 from ash_shared.records.json_fields import decode_arguments, latest_time, text_at, to_milliseconds, value_at
 from ash_shared.records.steps import Step
-
-KEYS = frozenset({"table", "key", "columns"})
 
 _STORED = PartContext(is_stored=True)
 
@@ -74,7 +73,7 @@ _SESSION_FIELDS = {
 
 def _document(row: Record) -> Record:
     """Return the document in a row of the conversation. Raises LookupError, TypeError or AttributeError."""
-    document: Record = _TABLES[row["table"]].document(row["columns"])  # type: ignore[misc]  # checked by the row
+    document: Record = TABLES[row["table"]].document(row["columns"])  # type: ignore[misc]  # checked by the row
     return document
 
 
@@ -175,7 +174,7 @@ _EVENT = WireType(
 )
 
 
-_TABLES: Mapping[str, _Table] = {
+TABLES: Mapping[str, _Table] = {
     "event": _Table(frozenset({"aggregate_id", "data", "type"}), row=_EVENT),
     "event_sequence": _Table(frozenset({"aggregate_id", "seq"})),
     "kilo_board": _Table(frozenset({"root_session_id"})),
@@ -221,15 +220,15 @@ _TABLES: Mapping[str, _Table] = {
 
 def is_row(record: Record) -> bool:
     """Return True for the row of a table that OpenCode has."""
-    if record.keys() != KEYS or not isinstance(record["columns"], dict):
+    if record.keys() != ROW_KEYS or not isinstance(record["columns"], dict):
         return False
     name = record["table"]
-    table = _TABLES.get(name) if isinstance(name, str) else None
+    table = TABLES.get(name) if isinstance(name, str) else None
     return table is not None and table.columns <= record["columns"].keys()
 
 
 def wire_type(row: Record) -> WireType:
-    return _TABLES[row["table"]].row
+    return TABLES[row["table"]].row
 
 
 def header(row: Record) -> RecordHeader:
@@ -266,7 +265,7 @@ def _row_times(row: Record) -> list[Any]:
 
 
 def _conversation_document(row: Record) -> Record | None:
-    table = _TABLES[row["table"]]
+    table = TABLES[row["table"]]
     if table.document is None:
         return None
     try:
