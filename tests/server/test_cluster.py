@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager, closing
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, get_args
 from unittest.mock import patch
@@ -32,6 +33,7 @@ from ash_server.retention.cold_policy import (
 )
 from ash_server.retention.policy import GRACE, NewRetention, run_retention, set_retention
 from ash_server.settings import Settings
+from ash_server.store.connections.archived_texts import read_archived
 from ash_server.store.connections.replication import Known
 from ash_server.store.conversation import projection_inputs
 from ash_server.store.lists.session_lists import SessionSort
@@ -167,7 +169,10 @@ async def use_retention(store: Store) -> None:
 
 async def use_cold(store: Store) -> None:
     session = await store.sessions.create(source="claude")
-    await store.messages.append(session.id, [line("cold")])
+    posted: Any = {"type": "house", "id": "cold", "payload": {}, "timestamp": 1}
+    sent = line("cold", id="cold")
+    await store.messages.append(session.id, [sent])
+    await store.events.append(session.id, posted)
     texts = [each.content for each in await store.messages.list_messages(session.id)]
     await set_cold_policy(store, NewColdPolicy("180d"))
     later = datetime.now(UTC) + timedelta(days=800)
@@ -175,6 +180,17 @@ async def use_cold(store: Store) -> None:
     for cold in await store.cold.list_cold():
         await store.cold.verify(cold)
     assert (await get_cold_policy(store)).sessions > 0
+    assert (await store.search.search("cold")).cold_sessions
+    assert [each.created for each in await store.messages.append(session.id, [sent])] == [False]
+    assert (await store.events.append(session.id, posted)).created is False
+    digests = {"cold": sha256(sent.content.encode()).digest()}
+    assert (await store.messages.compare_contents(session.id, digests)).equal == ["cold"]
+    async with store._connections.connection() as conn:
+        assert await read_archived(conn, session.id, "messages", [99]) is None
+        assert await read_archived(conn, session.id, "events", [99]) is None
+    assert session.id in await store.cold.list_cold()
+    assert await store.events.check_cursor(session.id, 0) == 0
+    assert session.id not in await store.cold.list_cold()
     assert [each.content for each in await store.messages.list_messages(session.id)] == texts
     for cold in await store.cold.list_cold():
         assert await store.cold.restore(cold)

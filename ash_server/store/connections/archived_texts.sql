@@ -4,7 +4,7 @@ SELECT FROM cold_sessions WHERE session_id = %b AND restored_at IS NULL
 
 -- name: count_some
 -- The number of cold sessions, up to a limit.
-SELECT count(*) FROM (SELECT FROM cold_sessions WHERE restored_at IS NULL LIMIT %b) AS cold
+SELECT count(*) FROM (SELECT session_id FROM cold_sessions WHERE restored_at IS NULL LIMIT %b) AS cold
 
 -- name: next_part
 -- The next part of an archive.
