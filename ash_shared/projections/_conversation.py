@@ -8,7 +8,7 @@ result is dropped, as is a result without a call: nothing is invented to fill th
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import count
@@ -21,6 +21,8 @@ from ash_shared.projections._retractions import Events, WireEvent, is_main, stan
 
 MAX_CALLS = 128
 """Calls in one answer: OpenAI's limit."""
+MAX_WAITING_ITEMS = 1000
+"""Items after a call that may precede its result, if the conversation is read in parts."""
 _MAX_ID_LENGTH = 40
 """OpenAI's limit; Anthropic documents none."""
 _MAX_NAME_LENGTH = 64
@@ -71,12 +73,56 @@ def conversation(events: Events, *, open_calls: bool = False, keep_calls: bool =
     `open_calls` keeps the pending calls of the last answer, if nothing follows it and its turn has not ended: the
     caller will add the results. `keep_calls` keeps all calls without a result.
     """
-    fold = _Fold()
+    fold = ConversationFold(open_calls=open_calls, keep_calls=keep_calls)
     for event in standing(wire_events(events)):
+        fold.add(event)
+    return fold.end()
+
+
+class ConversationFold:
+    """Folds the events of a log, in order and without retracted ones, into the items of `conversation`.
+
+    `take` returns items while more events follow. A summary must precede them.
+    """
+
+    def __init__(self, *, open_calls: bool = False, keep_calls: bool = False) -> None:
+        self._fold = _Fold()
+        self._ids = _Ids()
+        self._open_calls = open_calls
+        self._keep_calls = keep_calls
+
+    def add(self, event: WireEvent) -> None:
         handler = _HANDLERS.get(event["type"])
         if handler is not None and is_main(event):
-            handler(fold, event)
-    return list(_finished(fold.items, open_calls=open_calls, keep_calls=keep_calls))
+            handler(self._fold, event)
+
+    def take(self, *, waits: int = MAX_WAITING_ITEMS) -> list[Item]:
+        """Return and forget the items that later events do not change.
+
+        A call without a result waits for `waits` later items, then counts as one without.
+        """
+        ready = self._fold.count_ready(waits)
+        taken, self._fold.items[:ready] = self._fold.items[:ready], []
+        return self._finished(taken, None)
+
+    def end(self) -> list[Item]:
+        """Return the other items at the end of the log."""
+        items, self._fold.items = self._fold.items, []
+        return self._finished(items, items[-1] if items else None)
+
+    def _finished(self, items: Iterable[Item], last: Item | None) -> list[Item]:
+        finished = []
+        for item in items:
+            if isinstance(item, Answer):
+                keeps_open = self._keep_calls or (self._open_calls and item is last and not item.is_over)
+                item.calls = [
+                    ConversationCall(self._ids.take(call.id), _fit_name(call.name), call.args, call.result)
+                    for call in item.calls
+                    if call.result is not None or keeps_open
+                ]
+            if isinstance(item, UserMessage) or item.blocks or item.calls:
+                finished.append(item)
+        return finished
 
 
 class _Fold:
@@ -110,6 +156,20 @@ class _Fold:
         call, answer = self._waiting.pop(payload["toolCallId"], (None, None))
         if call is not None and answer is not None:
             call.result, answer.is_seen = payload, True
+
+    def count_ready(self, waits: int) -> int:
+        """Return the number of items at the beginning that later events do not change, but for a late result."""
+        ready = max(0, len(self.items) - 1)
+        return next(
+            (
+                place
+                for place, item in enumerate(self.items[:ready])
+                if isinstance(item, Answer)
+                and len(self.items) - place <= waits
+                and any(call.result is None for call in item.calls)
+            ),
+            ready,
+        )
 
     def leave(self, *, is_over: bool) -> None:
         last = self.items[-1] if self.items else None
@@ -203,20 +263,6 @@ _SPECIAL_HANDLERS: Mapping[str, Callable[[_Fold, WireEvent], None]] = {
 _HANDLERS: Mapping[str, Callable[[_Fold, WireEvent], None]] = {
     name: _SPECIAL_HANDLERS.get(name, _add_text) for name, row in CATALOGUE.items() if row.in_conversation
 }
-
-
-def _finished(items: list[Item], *, open_calls: bool, keep_calls: bool) -> Iterator[Item]:
-    ids = _Ids()
-    for item in items:
-        if isinstance(item, Answer):
-            keeps_open = keep_calls or (open_calls and item is items[-1] and not item.is_over)
-            item.calls = [
-                ConversationCall(ids.take(call.id), _fit_name(call.name), call.args, call.result)
-                for call in item.calls
-                if call.result is not None or keeps_open
-            ]
-        if isinstance(item, UserMessage) or item.blocks or item.calls:
-            yield item
 
 
 class _Ids:

@@ -3,8 +3,11 @@
 The rules are in docs/events.md; the viewer has the same in render/retractions.js.
 """
 
+from array import array
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 from pydantic import BaseModel
@@ -88,6 +91,10 @@ class StandingLog:
     def __len__(self) -> int:
         return len(self._events) - len(self._revoked)
 
+    def length(self) -> int:
+        """Return the number of events, including those that were retracted one by one."""
+        return len(self._events)
+
     def turns(self) -> int:
         return len(self._turns)
 
@@ -156,6 +163,67 @@ class StandingLog:
             members = self._members.get(name)
             if members and members[-1] == place:
                 members.pop()
+
+
+class Truncations:
+    """The sequences between which retractions remove all events: those of turns, and from a message."""
+
+    def __init__(self) -> None:
+        self.spans: list[tuple[int, int]] = []
+        """The first removed sequence, and the retraction's."""
+        self._log = StandingLog()
+        self._sequences = array("q")
+
+    def add(self, event: WireEvent) -> None:
+        """Add an event with its sequence."""
+        if event["type"] != "retraction":
+            self._log.add(event)
+            self._sequences.append(event["sequence"])
+            return
+        self._log.retract(event["payload"])
+        kept = self._log.length()
+        if kept < len(self._sequences):
+            self.spans.append((self._sequences[kept], event["sequence"]))
+            del self._sequences[kept:]
+
+
+class Retracted:
+    """Finds the retracted events of a log that is read once, from its retractions.
+
+    `spans` are those of `Truncations`, which are needed if a retraction truncates.
+    """
+
+    def __init__(self, retractions: Iterable[WireEvent], spans: Iterable[tuple[int, int]] = ()) -> None:
+        self._last: dict[str, int] = {}
+        """Sequence of the last retraction of each event, and of each record or answer."""
+        for event in retractions:
+            payload = event["payload"]
+            for name in payload.get("eventIds") or ():
+                self._last["event " + name] = event["sequence"]
+            for name in payload.get("messageIds") or ():
+                self._last["message " + name] = event["sequence"]
+        self._spans: list[tuple[int, int]] = []
+        for first, end in sorted(spans):
+            if self._spans and first <= self._spans[-1][1]:
+                self._spans[-1] = (self._spans[-1][0], max(end, self._spans[-1][1]))
+            else:
+                self._spans.append((first, end))
+
+    def has(self, event: WireEvent) -> bool:
+        sequence = event["sequence"]
+        names = ["event " + event["id"], *("message " + name for name in _names(event))]
+        return any(self._last.get(name, 0) > sequence for name in names) or self.skips(sequence)
+
+    def skips(self, sequence: int) -> bool:
+        """True for the sequence of a truncated event."""
+        place = bisect_right(self._spans, sequence, key=itemgetter(0)) - 1
+        return place >= 0 and sequence < self._spans[place][1]
+
+
+def truncates(retraction: WireEvent) -> bool:
+    """True if a retraction removes all events from a place on."""
+    payload = retraction["payload"]
+    return payload.get("fromMessageId") is not None or (payload.get("turns") or 0) > 0
 
 
 def _names(event: WireEvent) -> set[str]:

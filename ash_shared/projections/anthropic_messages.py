@@ -9,12 +9,20 @@ results; continue there with thinking switched off.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ash_shared.model.blocks import Block, text_block
 from ash_shared.model.events import failure_of
-from ash_shared.projections._conversation import Answer, ConversationCall, UserMessage, conversation
+from ash_shared.projections._conversation import (
+    MAX_WAITING_ITEMS,
+    Answer,
+    ConversationCall,
+    ConversationFold,
+    Item,
+    UserMessage,
+    conversation,
+)
 from ash_shared.projections._request_content import (
     address,
     arguments_of,
@@ -38,15 +46,50 @@ def to_anthropic_messages(events: Events, *, open_calls: bool = False) -> list[A
     `open_calls` keeps the pending calls of the last answer. Add their results at the beginning of the next user
     message, which exists already if other calls of the answer have results.
     """
-    messages: list[AnthropicMessage] = []
-    for item in conversation(events, open_calls=open_calls):
-        if isinstance(item, UserMessage):
-            _add(messages, "user", [BLOCKS[block["type"]](block) for block in item.blocks])
-        else:
-            _add_answer(messages, item)
-    if messages and messages[-1]["role"] == "assistant":
-        _strip_last_text(messages[-1]["content"])
-    return messages
+    writer = _Writer()
+    writer.add(conversation(events, open_calls=open_calls))
+    return writer.end()
+
+
+class AnthropicFold:
+    """Folds a log into `to_anthropic_messages`, part by part, as `ConversationFold` does."""
+
+    def __init__(self) -> None:
+        self._conversation = ConversationFold()
+        self._writer = _Writer()
+        self.add = self._conversation.add
+
+    def take(self, *, waits: int = MAX_WAITING_ITEMS) -> list[AnthropicMessage]:
+        self._writer.add(self._conversation.take(waits=waits))
+        return self._writer.take()
+
+    def end(self) -> list[AnthropicMessage]:
+        self._writer.add(self._conversation.end())
+        return self._writer.end()
+
+
+class _Writer:
+    """Converts items to messages; the last message is kept, because an item may continue it."""
+
+    def __init__(self) -> None:
+        self._messages: list[AnthropicMessage] = []
+
+    def add(self, items: Iterable[Item]) -> None:
+        for item in items:
+            if isinstance(item, UserMessage):
+                _add(self._messages, "user", [BLOCKS[block["type"]](block) for block in item.blocks])
+            else:
+                _add_answer(self._messages, item)
+
+    def take(self) -> list[AnthropicMessage]:
+        taken, self._messages = self._messages[:-1], self._messages[-1:]
+        return taken
+
+    def end(self) -> list[AnthropicMessage]:
+        messages, self._messages = self._messages, []
+        if messages and messages[-1]["role"] == "assistant":
+            _strip_last_text(messages[-1]["content"])
+        return messages
 
 
 def _add(messages: list[AnthropicMessage], role: str, blocks: list[Block]) -> None:

@@ -4,11 +4,19 @@ The API requires each assistant message with `tool_calls` to be followed directl
 arguments as the text of a JSON object, and no empty assistant messages.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ash_shared.model.blocks import Block
-from ash_shared.projections._conversation import Answer, ConversationCall, UserMessage, conversation
+from ash_shared.projections._conversation import (
+    MAX_WAITING_ITEMS,
+    Answer,
+    ConversationCall,
+    ConversationFold,
+    Item,
+    UserMessage,
+    conversation,
+)
 from ash_shared.projections._request_content import (
     address,
     arguments_of,
@@ -28,11 +36,26 @@ def to_openai_messages(events: Events, *, open_calls: bool = False) -> list[Open
 
     `open_calls` keeps the pending calls of the last answer: append their results before sending.
     """
-    return [
-        message
-        for item in conversation(events, open_calls=open_calls)
-        for message in (_from_user(item) if isinstance(item, UserMessage) else _from_assistant(item))
-    ]
+    return list(_messages(conversation(events, open_calls=open_calls)))
+
+
+class OpenAiFold:
+    """Folds a log into `to_openai_messages`, part by part, as `ConversationFold` does."""
+
+    def __init__(self) -> None:
+        self._conversation = ConversationFold()
+        self.add = self._conversation.add
+
+    def take(self, *, waits: int = MAX_WAITING_ITEMS) -> list[OpenAiMessage]:
+        return list(_messages(self._conversation.take(waits=waits)))
+
+    def end(self) -> list[OpenAiMessage]:
+        return list(_messages(self._conversation.end()))
+
+
+def _messages(items: Iterable[Item]) -> Iterator[OpenAiMessage]:
+    for item in items:
+        yield from _from_user(item) if isinstance(item, UserMessage) else _from_assistant(item)
 
 
 def _from_user(message: UserMessage) -> Iterator[OpenAiMessage]:

@@ -5,10 +5,14 @@ message that was followed and one that was loaded are the same. `validateUIMessa
 """
 
 from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import Any
 
-from ash_shared.projections._retractions import Events, standing, wire_events
+from ash_shared.projections._retractions import Events, WireEvent, standing, wire_events
 from ash_shared.projections.ui_chunks import UiChunk, UiChunks, result_chunk
+
+MAX_WAITING_MESSAGES = 100
+"""Messages after a call that may precede its result, if the session is read in parts."""
 
 UiMessage = dict[str, Any]
 UiPart = dict[str, Any]
@@ -16,12 +20,37 @@ UiPart = dict[str, Any]
 
 def to_ui_messages(events: Events) -> list[UiMessage]:
     """Return the session as messages with parts: texts, reasoning, files, calls with their results, and data."""
-    chunks, reader = UiChunks(), UiMessageReader()
+    fold = UiMessageFold()
     for event in standing(wire_events(events)):
-        for chunk in chunks.add(event):
-            reader.add(chunk)
-    reader.end()
-    return reader.messages
+        fold.add(event)
+    return fold.end()
+
+
+class UiMessageFold:
+    """Folds a log, in order and without retracted events, into `to_ui_messages`.
+
+    `take` returns messages while more events follow.
+    """
+
+    def __init__(self) -> None:
+        self._chunks, self._reader = UiChunks(), UiMessageReader()
+
+    def add(self, event: WireEvent) -> None:
+        for chunk in self._chunks.add(event):
+            self._reader.add(chunk)
+
+    def take(self, *, waits: int = MAX_WAITING_MESSAGES) -> list[UiMessage]:
+        """Return and forget the messages that later events do not change.
+
+        A call without a result waits for `waits` later messages. A later result is then data of another message.
+        """
+        return self._reader.take(waits)
+
+    def end(self) -> list[UiMessage]:
+        """Return the other messages at the end of the log."""
+        self._reader.end()
+        messages, self._reader.messages = self._reader.messages, []
+        return messages
 
 
 class UiMessageReader:
@@ -42,6 +71,21 @@ class UiMessageReader:
             self._add_transient(chunk)
         else:
             _HANDLERS.get(chunk["type"], UiMessageReader._append)(self, chunk)
+
+    def take(self, waits: int) -> list[UiMessage]:
+        """Return and remove the complete messages but the last, which may get data."""
+        complete = max(0, len(self.messages) - (2 if self._open else 1))
+        waiting = {id(part): name for name, part in self._waiting.items()}
+        names = [
+            [waiting[id(part)] for part in message["parts"] if id(part) in waiting]
+            for message in self.messages[:complete]
+        ]
+        old = len(self.messages) - waits
+        ready = next((place for place in range(max(0, old), complete) if names[place]), complete)
+        for name in chain.from_iterable(names[:ready]):
+            del self._waiting[name]
+        taken, self.messages[:ready] = self.messages[:ready], []
+        return taken
 
     def end(self) -> None:
         """Add the data of a log without messages."""

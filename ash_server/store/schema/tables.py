@@ -368,6 +368,11 @@ events = Table(
         "chunk_group",
         "sequence",
         postgresql_where=text("chunk_group IS NOT NULL AND type NOT LIKE '%chunk'"),
+    ),    Index(
+        "events_marks_idx",
+        "session_id",
+        "sequence",
+        postgresql_where=text("type IN ('reset', 'retraction', 'summary')"),
     ),
 )
 
