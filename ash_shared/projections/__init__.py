@@ -8,11 +8,11 @@ nothing else. All use the same definition of the conversation, in `_conversation
 from ash_shared.projections._otel_messages import OtelAttributes
 from ash_shared.projections._retractions import Events
 from ash_shared.projections.ag_ui_stream import AgUiStream
-from ash_shared.projections.anthropic_messages import to_anthropic_messages
+from ash_shared.projections.anthropic_messages import AnthropicFold, to_anthropic_messages
 from ash_shared.projections.atif import AtifExport, SubagentMessages, to_atif
 from ash_shared.projections.claude_prompt import to_claude_prompt
 from ash_shared.projections.codex_prompt import to_codex_prompt
-from ash_shared.projections.openai_messages import to_openai_messages
+from ash_shared.projections.openai_messages import OpenAiFold, to_openai_messages
 from ash_shared.projections.otel_genai import to_otel_genai
 from ash_shared.projections.otlp import to_otlp
 from ash_shared.projections.session_summary import (
@@ -28,7 +28,7 @@ from ash_shared.projections.spending import (
     spending_of,
     total_spending,
 )
-from ash_shared.projections.ui_messages import to_ui_messages
+from ash_shared.projections.ui_messages import UiMessageFold, to_ui_messages
 from ash_shared.projections.ui_stream import TurnStream, UiMessageStream
 
 __all__ = [
@@ -36,13 +36,16 @@ __all__ = [
     "TURN_MARKS",
     "AgUiStream",
     "AgentSpending",
+    "AnthropicFold",
     "AtifExport",
     "Events",
+    "OpenAiFold",
     "OtelAttributes",
     "SessionSummary",
     "Spending",
     "SubagentMessages",
     "TurnStream",
+    "UiMessageFold",
     "UiMessageStream",
     "count_models",
     "spending_of",

@@ -96,12 +96,12 @@ class ConversationFold:
         if handler is not None and is_main(event):
             handler(self._fold, event)
 
-    def take(self, *, waits: int = MAX_WAITING_ITEMS) -> list[Item]:
+    def take(self, *, is_full: bool = False) -> list[Item]:
         """Return and forget the items that later events do not change.
 
-        A call without a result waits for `waits` later items, then counts as one without.
+        A call without a result waits for `MAX_WAITING_ITEMS` later items; if `is_full`, for none.
         """
-        ready = self._fold.count_ready(waits)
+        ready = self._fold.count_ready(0 if is_full else MAX_WAITING_ITEMS)
         taken, self._fold.items[:ready] = self._fold.items[:ready], []
         return self._finished(taken, None)
 

@@ -187,7 +187,7 @@ class Truncations:
             del self._sequences[kept:]
 
 
-class Retracted:
+class RetractedEvents:
     """Finds the retracted events of a log that is read once, from its retractions.
 
     `spans` are those of `Truncations`, which are needed if a retraction truncates.

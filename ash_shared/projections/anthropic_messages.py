@@ -15,7 +15,6 @@ from typing import Any
 from ash_shared.model.blocks import Block, text_block
 from ash_shared.model.events import failure_of
 from ash_shared.projections._conversation import (
-    MAX_WAITING_ITEMS,
     Answer,
     ConversationCall,
     ConversationFold,
@@ -59,8 +58,8 @@ class AnthropicFold:
         self._writer = _Writer()
         self.add = self._conversation.add
 
-    def take(self, *, waits: int = MAX_WAITING_ITEMS) -> list[AnthropicMessage]:
-        self._writer.add(self._conversation.take(waits=waits))
+    def take(self, *, is_full: bool = False) -> list[AnthropicMessage]:
+        self._writer.add(self._conversation.take(is_full=is_full))
         return self._writer.take()
 
     def end(self) -> list[AnthropicMessage]:

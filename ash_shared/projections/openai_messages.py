@@ -9,7 +9,6 @@ from typing import Any
 
 from ash_shared.model.blocks import Block
 from ash_shared.projections._conversation import (
-    MAX_WAITING_ITEMS,
     Answer,
     ConversationCall,
     ConversationFold,
@@ -46,8 +45,8 @@ class OpenAiFold:
         self._conversation = ConversationFold()
         self.add = self._conversation.add
 
-    def take(self, *, waits: int = MAX_WAITING_ITEMS) -> list[OpenAiMessage]:
-        return list(_messages(self._conversation.take(waits=waits)))
+    def take(self, *, is_full: bool = False) -> list[OpenAiMessage]:
+        return list(_messages(self._conversation.take(is_full=is_full)))
 
     def end(self) -> list[OpenAiMessage]:
         return list(_messages(self._conversation.end()))

@@ -39,12 +39,13 @@ class UiMessageFold:
         for chunk in self._chunks.add(event):
             self._reader.add(chunk)
 
-    def take(self, *, waits: int = MAX_WAITING_MESSAGES) -> list[UiMessage]:
+    def take(self, *, is_full: bool = False) -> list[UiMessage]:
         """Return and forget the messages that later events do not change.
 
-        A call without a result waits for `waits` later messages. A later result is then data of another message.
+        A call without a result waits for `MAX_WAITING_MESSAGES` later messages; if `is_full`, for none. A later result
+        is then data of another message.
         """
-        return self._reader.take(waits)
+        return self._reader.take(0 if is_full else MAX_WAITING_MESSAGES)
 
     def end(self) -> list[UiMessage]:
         """Return the other messages at the end of the log."""

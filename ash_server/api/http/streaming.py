@@ -5,6 +5,7 @@ from contextlib import aclosing
 from typing import Any
 
 import msgspec
+from litestar import Response
 from litestar.response import Stream
 from litestar.types import Scope
 
@@ -56,6 +57,14 @@ async def start_stream(chunks: AsyncGenerator[bytes, None], **options: Any) -> S
     """Return the response once the first chunk is ready: an error before that becomes a problem response."""
     first = await anext(chunks)
     return Stream(_prepend(first, chunks), **options)
+
+
+async def start_response(chunks: AsyncGenerator[bytes, None], *, media_type: str) -> Response[bytes] | Stream:
+    """Return a `buffered` body that fits into one chunk as a whole, otherwise as a stream; errors as above."""
+    first = await anext(chunks)
+    if len(first) < _MIN_CHUNK_BYTES:
+        return Response(first, media_type=media_type)
+    return Stream(_prepend(first, chunks), media_type=media_type)
 
 
 async def _prepend(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:

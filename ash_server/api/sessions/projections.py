@@ -2,13 +2,15 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Annotated, Any, Literal, NamedTuple
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from contextlib import aclosing, suppress
+from typing import Annotated, Any, Literal, NamedTuple, Protocol
 from uuid import UUID
 
 import msgspec
 from litestar import Controller, Request, Response, get
 from litestar.params import FromPath, PathParameter
+from litestar.response import Stream
 from pydantic import ConfigDict, Field
 
 from ash_server.api.http.bodies import JSON
@@ -16,17 +18,20 @@ from ash_server.api.http.dependencies import InjectedReader
 from ash_server.api.http.openapi.operations import documents, text
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.redaction import is_redacted
-from ash_server.errors import NotFound, SessionNotFound, SessionTooLarge
+from ash_server.api.http.streaming import buffered, start_response
+from ash_server.errors import NotFound, SessionChanged, SessionNotFound, SessionTooLarge
+from ash_server.store import Store
 from ash_server.store.conversation.conversation_reader import ConversationReader
+from ash_server.store.conversation.projection_inputs import MAX_BYTES, MAX_READS
 from ash_shared.eventlog import Event
 from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.projections import (
+    AnthropicFold,
+    OpenAiFold,
     SessionSummary,
-    to_anthropic_messages,
+    UiMessageFold,
     to_claude_prompt,
     to_codex_prompt,
-    to_openai_messages,
-    to_ui_messages,
 )
 
 
@@ -100,27 +105,61 @@ class _Projection(NamedTuple):
     media_type: str
 
 
-def _conversation_projection(
-    write: Callable[[list[Event]], bytes], media_type: str, *, whole: bool = False
-) -> _Projection:
-    async def render(conversation: ConversationReader, session_id: UUID, redacts: bool) -> bytes:
-        events = await conversation.read_events(session_id, whole=whole, redacts=redacts)
-        return await asyncio.to_thread(write, events)
+class _Fold(Protocol):
+    """Folds the events of a session, in order and without retracted ones, into messages."""
 
-    return _Projection(render, media_type)
+    def add(self, event: Event, /) -> None: ...
+
+    def take(self, *, is_full: bool = False) -> list[dict[str, Any]]:
+        """Return and forget the messages that later events do not change; if `is_full`, also calls that wait."""
+        ...
+
+    def end(self) -> list[dict[str, Any]]: ...
 
 
-def _messages_projection(project: Callable[[list[Event]], list[dict[str, Any]]]) -> _Projection:
-    return _conversation_projection(lambda events: msgspec.json.encode({"messages": project(events)}), JSON)
+class _StreamedMessages(NamedTuple):
+    """A projection to messages, which is sent while the session is read."""
+
+    fold: Callable[[], _Fold]
+    encode: Callable[[Any], bytes]
+    whole: bool = False
+
+    async def render(
+        self, conversation: ConversationReader, session_id: UUID, redacts: bool
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield JSON. Raises SessionNotFound, SessionChanged; SessionTooLarge for a very large message."""
+        fold, size, separator = self.fold(), 0, b'{"messages":['
+        async with aclosing(
+            conversation.stream_standing(session_id, whole=self.whole, redacts=redacts)
+        ) as parts:
+            async for part in parts:
+                size += part.size
+                texts = await asyncio.to_thread(self._add, fold, part.events, is_full=size > MAX_BYTES)
+                if texts:
+                    yield separator + b",".join(texts)
+                    size, separator = part.size, b","
+                elif size > MAX_BYTES:
+                    raise SessionTooLarge
+        texts = await asyncio.to_thread(lambda: list(map(self.encode, fold.end())))
+        yield (separator if texts or separator != b"," else b"") + b",".join(texts) + b"]}"
+
+    def _add(self, fold: _Fold, events: Iterable[Event], *, is_full: bool) -> list[bytes]:
+        for event in events:
+            fold.add(event)
+        return list(map(self.encode, fold.take(is_full=is_full)))
 
 
 def _prompt_projection(project: Callable[[list[Event]], str]) -> _Projection:
-    return _conversation_projection(lambda events: project(events).encode(), "text/plain")
+    async def render(conversation: ConversationReader, session_id: UUID, redacts: bool) -> bytes:
+        events = await conversation.read_events(session_id, redacts=redacts)
+        return await asyncio.to_thread(lambda: project(events).encode())
+
+    return _Projection(render, "text/plain")
 
 
-def _render_ui_messages(events: list[Event]) -> bytes:
-    """Encode the messages as ASCII JSON, because values of events may contain lone surrogates."""
-    return json.dumps({"messages": to_ui_messages(events)}, separators=(",", ":")).encode()
+def _encode_ascii(message: Any) -> bytes:
+    """Encode as ASCII JSON, because values of events may contain lone surrogates."""
+    return json.dumps(message, separators=(",", ":")).encode()
 
 
 async def _render_summary(conversation: ConversationReader, session_id: UUID, _: bool) -> bytes:
@@ -142,16 +181,16 @@ async def _render_otlp(conversation: ConversationReader, session_id: UUID, redac
     return await asyncio.to_thread(lambda: json.dumps(traces, separators=(",", ":")).encode())
 
 
-PROJECTIONS: Mapping[str, _Projection] = {
-    "anthropic-messages": _messages_projection(to_anthropic_messages),
+PROJECTIONS: Mapping[str, _Projection | _StreamedMessages] = {
+    "anthropic-messages": _StreamedMessages(AnthropicFold, msgspec.json.encode),
     "atif": _Projection(_render_atif, JSON),
     "claude-prompt": _prompt_projection(to_claude_prompt),
     "codex-prompt": _prompt_projection(to_codex_prompt),
-    "openai-messages": _messages_projection(to_openai_messages),
+    "openai-messages": _StreamedMessages(OpenAiFold, msgspec.json.encode),
     "otel-genai": _Projection(_render_otel, JSON),
     "otlp": _Projection(_render_otlp, JSON),
     "session-summary": _Projection(_render_summary, JSON),
-    "ui-messages": _conversation_projection(_render_ui_messages, JSON, whole=True),
+    "ui-messages": _StreamedMessages(UiMessageFold, _encode_ascii, whole=True),
 }
 
 
@@ -169,7 +208,7 @@ class ProjectionController(Controller):
         ),
         operation_id="projectSession",
         response_description="The projection: JSON, or text for the prompts.",
-        responses=error_responses(*READ_ERRORS, NotFound, SessionNotFound, SessionTooLarge),
+        responses=error_responses(*READ_ERRORS, NotFound, SessionNotFound, SessionChanged, SessionTooLarge),
     )
     async def get(
         self,
@@ -182,7 +221,7 @@ class ProjectionController(Controller):
                 description="The name of the projection.", schema_extra={"enum": sorted(PROJECTIONS)}
             ),
         ],
-    ) -> Response[bytes]:
+    ) -> Response[bytes] | Stream:
         """Project a session.
 
         Derives a projection from the session's events:
@@ -209,12 +248,31 @@ class ProjectionController(Controller):
         Stream chunks and retracted content are omitted. Thinking is omitted except in `otel-genai`, `otlp`,
         `atif` and `ui-messages`. A compaction summary replaces the summarized content except in `otlp`,
         `atif` and `ui-messages`.
+
+        Messages are sent while the session is read, so sessions may have any length. If an error occurs after
+        the first bytes, the response ends without its last chunk and its JSON is incomplete. A result that
+        comes very late, more than 1000 messages or 64 MiB after its call, counts as missing; in `ui-messages`,
+        100 messages, and it is then data of a later message. The prompts, `otel-genai`, `otlp` and `atif` are
+        limited to 64 MiB.
         """
         projection = PROJECTIONS.get(name)
         if projection is None:
             raise NotFound(f"The projections are {', '.join(PROJECTIONS)}.")
         redacts = is_redacted(request.scope)
+        if isinstance(projection, _StreamedMessages):
+            return await reader(lambda store: _start(projection, store, session_id, redacts), session_id)
         content = await reader(
             lambda store: projection.render(store.conversation, session_id, redacts), session_id
         )
         return Response(content, media_type=projection.media_type)
+
+
+async def _start(
+    projection: _StreamedMessages, store: Store, session_id: UUID, redacts: bool
+) -> Response[bytes] | Stream:
+    """Return the whole body if it is short, otherwise a stream. Reads again if the session changes before that."""
+    for _ in range(MAX_READS):
+        chunks = buffered(projection.render(store.conversation, session_id, redacts))
+        with suppress(SessionChanged):
+            return await start_response(chunks, media_type=JSON)
+    raise SessionChanged

@@ -14,6 +14,7 @@ from ash_server.store.conversation.projection_inputs import (
 from ash_server.store.conversation.session_changes import read_changes
 from ash_server.store.conversation.session_comparison import read_comparison
 from ash_server.store.conversation.standard_pages import get_conversation, get_event_pages, get_pages
+from ash_server.store.conversation.standing_events import stream_standing
 from ash_server.store.log.totals import count_items
 from ash_shared.projections import SessionSummary
 from ash_shared.projections.item_counts import ItemCounts
@@ -26,6 +27,7 @@ class ConversationReader(Resource):
     stream_pages = read_pages(get_pages)
     stream_event_pages = read_pages(get_event_pages)
     read_events = read_pages(read_events)
+    stream_standing = read_pages(stream_standing)
     read_otel_genai = read_pages(read_otel_genai)
     read_otlp = read_pages(read_otlp)
     read_atif = read_pages(read_atif)

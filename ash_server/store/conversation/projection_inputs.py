@@ -2,21 +2,20 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import aclosing, nullcontext, suppress
 from functools import partial
 from typing import Any
 from uuid import UUID
 
-import msgspec
-
-from ash_server.errors import SessionNotFound, SessionTooLarge
+from ash_server.errors import SessionChanged, SessionNotFound, SessionTooLarge
 from ash_server.prices.errors import PricesError
 from ash_server.store.connections.pool import Connect
-from ash_server.store.conversation.redacted_rows import redact_event, redact_message, redact_standard_message
-from ash_server.store.conversation.standard_pages import get_event_pages, get_pages
+from ash_server.store.conversation.redacted_rows import redact_message, redact_standard_message
+from ash_server.store.conversation.standard_pages import get_pages
+from ash_server.store.conversation.standing_events import stream_standing
 from ash_server.store.conversation.subagent_spending import read_total_spending
-from ash_server.store.log.events import StoredEvent, check_cursor, get_open_turn
+from ash_server.store.log.events import get_open_turn
 from ash_server.store.log.totals import Copies, read_summary_fold
 from ash_server.store.message_pages import StoredMessage, list_messages
 from ash_server.store.session_rows import TreeSession, get_session, get_tree
@@ -24,7 +23,6 @@ from ash_server.store.usage.reports import default_prices
 from ash_server.store.usage.session_answers import count_answers
 from ash_server.store.usage.session_usage import read_session_usage
 from ash_shared.eventlog import Event
-from ash_shared.model.event_types import CHUNKS, types_where
 from ash_shared.model.message import StandardMessage
 from ash_shared.model.session import Session
 from ash_shared.projections import (
@@ -39,7 +37,8 @@ from ash_shared.projections import (
 from ash_shared.projections.otel_genai import GenAiFold
 from ash_shared.records.json_text import decode_json
 
-_PAGE, _PAGE_BYTES = 1000, 4 * 1024 * 1024
+MAX_READS = 3
+"""Attempts to read a session that is rebuilt meanwhile."""
 _TOOL_LINES = 200
 """Number of lines at the beginning searched for definitions of tools."""
 MAX_BYTES = 64 * 1024 * 1024
@@ -48,22 +47,27 @@ MAX_BYTES = 64 * 1024 * 1024
 MAX_READ_FOR_MODELS = 2000
 """Messages that are read to count the answers of each model."""
 
-_COMMON_FIELDS = frozenset({"parentToolCallId", "sidechain"})
-"""Payload fields that every projection reads."""
-_HIDDEN_TYPES = types_where(lambda row: row.is_hidden)
-
 
 async def read_events(
     connect: Connect, session_id: UUID, *, whole: bool = False, redacts: bool = False
 ) -> list[Event]:
-    """Return the events that projections to requests and prompts need; `whole`: those that all projections need.
+    """Return the events of `stream_standing`. Raises SessionNotFound, SessionTooLarge."""
+    for _ in range(MAX_READS):
+        with suppress(SessionChanged):
+            return await _read_standing(connect, session_id, whole=whole, redacts=redacts)
+    raise SessionChanged
 
-    `redacts`: without secrets, because a projection may cut them, for example in the name of a tool. Raises
-    SessionNotFound, SessionTooLarge.
-    """
-    return await _read_events(
-        connect, session_id, _keep_whole if whole else _keep_for_conversation, redacts=redacts
-    )
+
+async def _read_standing(connect: Connect, session_id: UUID, *, whole: bool, redacts: bool) -> list[Event]:
+    events: list[Event] = []
+    size = 0
+    async with aclosing(stream_standing(connect, session_id, whole=whole, redacts=redacts)) as parts:
+        async for part in parts:
+            events += part.events
+            size += part.size
+            if size > MAX_BYTES:
+                raise SessionTooLarge
+    return events
 
 
 async def read_summary(connect: Connect, session_id: UUID, save: Connect | None = None) -> SessionSummary:
@@ -226,47 +230,3 @@ def _records_of_requests(stored: Iterable[StoredMessage]) -> Iterator[Any]:
         if any(mark in message.content for mark in _MARKS_OF_REQUESTS):
             with suppress(ValueError, RecursionError):
                 yield decode_json(message.content)
-
-
-def _keep_whole(event: Event) -> Event:
-    return event
-
-
-def _keep_for_conversation(event: Event) -> Event:
-    if event["type"] not in _HIDDEN_TYPES:
-        return event
-    payload = event["payload"]
-    return {**event, "payload": {name: payload[name] for name in payload if name in _COMMON_FIELDS}}
-
-
-async def _read_events(
-    connect: Connect, session_id: UUID, keep: Callable[[Event], Event], *, redacts: bool = False
-) -> list[Event]:
-    """Read all pages. If the session is rebuilt during that, its new log follows after a `reset`."""
-    events: list[Event] = []
-    size = 0
-    async with connect() as conn:
-        await check_cursor(conn, session_id, 0)
-    async with aclosing(get_event_pages(connect, session_id, limit=_PAGE, max_bytes=_PAGE_BYTES)) as pages:
-        async for page in pages:
-            kept, kept_size = await asyncio.to_thread(_decode, page, keep, redacts=redacts)
-            events += kept
-            size += kept_size
-            if size > MAX_BYTES:
-                raise SessionTooLarge
-    return events
-
-
-def _decode(
-    page: Sequence[StoredEvent], keep: Callable[[Event], Event], *, redacts: bool
-) -> tuple[list[Event], int]:
-    """Return the reduced events of a page, without chunks, and their size in bytes."""
-    complete = (event for event in page if event.type not in CHUNKS)
-    shown = map(redact_event, complete) if redacts else complete
-    decoded = (msgspec.json.decode(event.wire_bytes()) for event in shown)
-    events = [keep(event) for event in decoded]
-    return events, sum(map(_size, events))
-
-
-def _size(event: Event) -> int:
-    return len(msgspec.json.encode(event))

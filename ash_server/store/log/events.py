@@ -76,6 +76,8 @@ _PREVIOUS_EVENTS = bounded_query(
     SQL.event_columns, SQL.page, "sequence DESC", stored_json.SQL.event_json_size
 )
 
+_MARKS = bounded_query(SQL.event_columns, SQL.marks, size=stored_json.SQL.event_json_size)
+
 
 class Appended(NamedTuple):
     """Where a message or a posted event is stored."""
@@ -271,6 +273,12 @@ async def get_events_since(
     """Return the next events after a sequence. An unknown session has none."""
     params = _to_params(session_id, {"after": after, "limit": limit, "collapse": collapse})
     return await _fetch_events(conn, _NEXT_EVENTS, {**params, "bytes": max_bytes})
+
+
+async def get_marks(conn: AsyncConnection, session_id: UUID, *, after: int, before: int) -> list[StoredEvent]:
+    """Return the next events that change what precedes them: resets, retractions and summaries."""
+    bounds = {"session_id": session_id, "after": after, "before": before}
+    return await _fetch_events(conn, _MARKS, {**bounds, "limit": _FETCH_SIZE, "bytes": _FETCH_BYTES})
 
 
 async def stream_events(connect: Connect, session_id: UUID) -> AsyncGenerator[StoredEvent, None]:

@@ -41,6 +41,13 @@ WHERE session_id = %(session_id)b AND sequence > %(after)b AND sequence < %(befo
         AND whole.chunk_group IS NOT NULL AND whole.type NOT LIKE '%%chunk'
   ))
 
+-- fragment: marks
+-- The events that change what precedes them, between two sequences. The condition is that of the index.
+SELECT session_id, sequence, type, message_sequence, origin, {stored_columns}
+FROM events AS entry
+WHERE session_id = %(session_id)b AND sequence > %(after)b AND sequence < %(before)b
+  AND type IN ('reset', 'retraction', 'summary')
+
 -- name: find_first_after_message
 -- The first of these events that belongs to a message, or to a later one.
 SELECT sequence FROM events

@@ -35,7 +35,7 @@ $$;
 
 -- Tables, written by `make schema` from tables.py.
 
-INSERT INTO alembic_version VALUES ('0040');
+INSERT INTO alembic_version VALUES ('0043');
 
 -- sessions
 
@@ -244,6 +244,8 @@ CREATE INDEX events_chunk_group_idx ON events (session_id, chunk_group, sequence
     WHERE chunk_group IS NOT NULL AND type NOT LIKE '%chunk';
 CREATE UNIQUE INDEX events_explicit_id_idx ON events (session_id, explicit_id)
     WHERE explicit_id IS NOT NULL;
+CREATE INDEX events_marks_idx ON events (session_id, sequence)
+    WHERE type IN ('reset', 'retraction', 'summary');
 COMMENT ON COLUMN events.message_sequence IS 'message that the event was derived from; otherwise the last message stored before it';
 COMMENT ON COLUMN events.origin IS 'line: derived from a message; posted: sent by a writer; end: closes open turns, calls and texts';
 COMMENT ON COLUMN events.explicit_id IS 'id set by the writer; null: the id is derived from the position';

@@ -368,7 +368,8 @@ events = Table(
         "chunk_group",
         "sequence",
         postgresql_where=text("chunk_group IS NOT NULL AND type NOT LIKE '%chunk'"),
-    ),    Index(
+    ),
+    Index(
         "events_marks_idx",
         "session_id",
         "sequence",

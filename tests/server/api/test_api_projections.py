@@ -11,9 +11,10 @@ import pytest
 from httpx2 import AsyncClient
 
 import ash_server
+from ash_server.api.sessions import projections
 from ash_server.store import Store
 from ash_server.store.connections.pool import connect
-from ash_server.store.conversation import projection_inputs, standard_pages
+from ash_server.store.conversation import projection_inputs, standard_pages, standing_events
 from ash_server.store.log.rebuild import rebuild_events
 from ash_server.store.transcripts import Copy
 from ash_shared.conversation.standard_messages import transform_messages
@@ -86,7 +87,8 @@ async def projected(client: AsyncClient, session: str, name: str) -> Any:
 
 @pytest.fixture(params=[1000, 3], ids=["one page", "pages of three"])
 def pages(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(projection_inputs, "_PAGE", request.param)
+    monkeypatch.setattr(standing_events, "_PAGE", request.param)
+    monkeypatch.setattr(standing_events, "_FIRST_PAGE", request.param)
 
 
 @pytest.mark.usefixtures("pages")
@@ -305,8 +307,8 @@ async def test_rebuild_between_two_pages(
     text = (SAMPLES / "trail-map.jsonl").read_bytes()
     await client.post(f"{session}/messages", content=text, headers=NDJSON)
     before = await projected(client, session, "openai-messages")
-    monkeypatch.setattr(projection_inputs, "_PAGE", 3)
-    decode, rebuilt = projection_inputs._decode, list[Any]()
+    monkeypatch.setattr(standing_events, "_FIRST_PAGE", 3)
+    decode, rebuilt = standing_events._decode, list[Any]()
 
     def rebuilding(*arguments: Any, **options: Any) -> Any:
         if not rebuilt:
@@ -318,7 +320,7 @@ async def test_rebuild_between_two_pages(
             asyncio.run(rebuild())
         return decode(*arguments, **options)
 
-    monkeypatch.setattr(projection_inputs, "_decode", rebuilding)
+    monkeypatch.setattr(standing_events, "_decode", rebuilding)
 
     assert (await projected(client, session, "openai-messages"), len(rebuilt)) == (before, 1)
 
@@ -326,7 +328,8 @@ async def test_rebuild_between_two_pages(
 async def test_unread_events_do_not_count_as_size(
     client: AsyncClient, session: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(projection_inputs, "MAX_BYTES", 10_000)
+    for module in (projection_inputs, projections):
+        monkeypatch.setattr(module, "MAX_BYTES", 10_000)
     large = "x" * 20_000
     unread = [
         ("raw", {"source": "a", "raw": large}),
@@ -344,6 +347,67 @@ async def test_unread_events_do_not_count_as_size(
     assert fits == {name: 422 if name == "ui-messages" else 200 for name in PROJECTIONS}
     assert {name: response.status_code for name, response in responses.items()} == {
         name: 200 if name == "session-summary" else 422 for name in PROJECTIONS
+    }
+
+
+RETRACTED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("user_message", {"text": "One."}, {"turnId": "t1", "recordId": "r1"}),
+    ("assistant_done", {"text": "First."}, {"turnId": "t1", "recordId": "r2"}),
+    ("user_message", {"text": "Two."}, {"turnId": "t2", "recordId": "r3"}),
+    ("assistant_done", {"text": "Second."}, {"turnId": "t2", "recordId": "r4"}),
+    ("retraction", {"turns": 1}, {}),
+    ("user_message", {"text": "Three."}, {"turnId": "t3", "recordId": "r5"}),
+    ("assistant_done", {"text": "Third."}, {"turnId": "t3", "recordId": "r6"}),
+    ("retraction", {"messageIds": ["r6"]}, {}),
+    ("user_message", {"text": "Four."}, {"turnId": "t4", "recordId": "r7"}),
+    ("retraction", {"eventIds": ["e-8"]}, {}),
+    ("summary", {"text": "A summary."}, {"turnId": "t4", "recordId": "r8"}),
+    ("user_message", {"text": "Five."}, {"turnId": "t5", "recordId": "r9"}),
+    ("summary", {"text": "Retracted."}, {"turnId": "t5", "recordId": "r10"}),
+    ("user_message", {"text": "Six."}, {"turnId": "t6", "recordId": "r11"}),
+    ("retraction", {"fromMessageId": "r10"}, {}),
+    ("assistant_done", {"text": "Sixth."}, {"turnId": "t7", "recordId": "r10"}),
+    ("summary", {"text": " "}, {"turnId": "t7"}),
+]  # fmt: skip
+
+
+@pytest.mark.usefixtures("pages")
+@pytest.mark.parametrize("length", range(4, len(RETRACTED) + 1))
+async def test_streamed_projections_omit_retracted_events(
+    client: AsyncClient, session: str, length: int
+) -> None:
+    events = [
+        {"id": f"e-{number}", "timestamp": number, "type": type, "payload": payload, **names}
+        for number, (type, payload, names) in enumerate(RETRACTED[:length])
+    ]
+    await client.post(f"{session}/events", json=events)
+    stored = await all_events(client, session)
+
+    for name in ("openai-messages", "anthropic-messages", "claude-prompt", "ui-messages"):
+        assert await projected(client, session, name) == PROJECTIONS[name][1](stored), name
+
+
+async def test_first_messages_are_sent_before_the_last_are_read(
+    client: AsyncClient, session: str, shared_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standing_events, "_FIRST_PAGE", 3)
+    texts = [("user_message", {"text": f"Prompt {number}"}) for number in range(9)]
+    events = [{"type": type, "payload": payload} for type, payload in texts]
+    await client.post(f"{session}/events", json=events)
+    id = UUID(session.rpartition("/")[2])
+    projection = projections.PROJECTIONS["openai-messages"]
+    assert isinstance(projection, projections._StreamedMessages)
+
+    async with Store.open(shared_database_url) as store:
+        chunks = projection.render(store.conversation, id, False)
+        first = await anext(chunks)
+        await store.events.append(id, {**events[0], "id": "new"})
+        rest = b"".join([chunk async for chunk in chunks])
+
+    assert b"Prompt 1" in first
+    assert b"Prompt 2" not in first
+    assert json.loads(first + rest) == {
+        "messages": [{"role": "user", "content": payload["text"]} for _, payload in texts]
     }
 
 

@@ -4,7 +4,7 @@ import json
 import os
 import tomllib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import UUID, uuid4
@@ -18,6 +18,7 @@ from ash_server.store.connections.pool import Connect
 from ash_server.store.connections.tenants import APP_ROLE, DEFAULT
 from ash_server.store.conversation.projection_inputs import read_summary
 from ash_server.store.conversation.standard_pages import get_conversation
+from ash_server.store.conversation.standing_events import stream_standing
 from ash_server.store.facts.report import read_facts
 from ash_server.store.lists.session_lists import list_sessions
 from ash_server.store.log import events
@@ -170,6 +171,11 @@ async def create_sessions(conn: AsyncConnection) -> None:
     assert len(await write_sessions(conn, prepared)) == 100
 
 
+async def start_projection(conn: AsyncConnection) -> None:
+    async with aclosing(stream_standing(connecting(conn), LONG)) as parts:
+        await anext(parts)
+
+
 PROMPT, CALL, RESULT, ANSWER = turn(TURNS)
 NOTICE = {"id": "n1", "type": "system_message", "payload": {"text": "Note", "variant": "hook"}}
 
@@ -199,6 +205,7 @@ OPERATIONS: dict[str, Callable[[AsyncConnection], Awaitable[object]]] = {
     "counts of items": lambda conn: count_items(connecting(conn), None, LONG),
     "summary of a session": lambda conn: read_summary(connecting(conn), LONG),
     "usage of a session": read_usage,
+    "first messages of a projection": start_projection,
     "append a prompt": lambda conn: append_lines(conn, PROMPT),
     "append a call": lambda conn: append_lines(conn, CALL),
     "append a result": lambda conn: append_lines(conn, RESULT),

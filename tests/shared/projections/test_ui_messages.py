@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ash_shared import to_ui_messages
+from ash_shared import to_anthropic_messages, to_openai_messages, to_ui_messages
 from ash_shared.eventlog import Normalizer, parse_line
 from ash_shared.model.event_types import CATALOGUE, CHUNKS
-from ash_shared.projections import UiMessageStream
+from ash_shared.projections import AnthropicFold, OpenAiFold, UiMessageFold, UiMessageStream
+from ash_shared.projections._retractions import standing, wire_events
 from ash_shared.projections.ui_messages import UiMessageReader
 from tests.shared.event_examples import EXAMPLES, example
 from tests.shared.logs import context
@@ -424,6 +425,40 @@ def collapsed(events: list[Json]) -> list[Json]:
         if not (row.chunk_of and key in complete):
             kept.append(event)
     return kept[::-1]
+
+
+@settings(max_examples=50, deadline=None)
+@given(LOGS)
+def test_folds_return_the_same_messages_part_by_part(events: list[Json]) -> None:
+    """A summary, which replaces messages, comes first."""
+    log = [event for event in events if event["type"] != "summary"]
+    expected = [to_ui_messages(log), to_openai_messages(log), to_anthropic_messages(log)]
+    folds = [UiMessageFold(), OpenAiFold(), AnthropicFold()]
+
+    shown = [list[Json]() for _ in folds]
+    for event in standing(wire_events(log)):
+        for fold, messages in zip(folds, shown, strict=True):
+            fold.add(event)
+            messages += json.loads(json.dumps(fold.take()))
+    for fold, messages in zip(folds, shown, strict=True):
+        messages += fold.end()
+
+    assert shown == json.loads(json.dumps(expected))
+
+
+def test_calls_without_a_result_do_not_wait_for_ever() -> None:
+    prompts = [("user_message", {"text": str(number)}) for number in range(1100)]
+    events = log(START, CALL, ("turn_end", {}), *prompts, RESULT)
+    counts = {}
+    for fold in (UiMessageFold(), OpenAiFold()):
+        for event in events[:1000]:
+            fold.add(event)
+        waiting = len(fold.take()), len(fold.take(is_full=True))
+        for event in events[1000:]:
+            fold.add(event)
+        counts[type(fold)] = (*waiting, len(fold.end()))
+
+    assert counts == {UiMessageFold: (997, 0, 104), OpenAiFold: (0, 996, 104)}
 
 
 @settings(max_examples=50, deadline=None)

@@ -1,0 +1,175 @@
+"""The events of a session that are not retracted, streamed in bounded memory.
+
+An index finds the retractions and summaries, so the first events of a session of any length are returned at once. Only
+if a retraction removes turns, or everything from a message on, are the events before it read first.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from functools import partial
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from ash_server.errors import SessionChanged, SessionNotFound
+from ash_server.store.connections.pool import Connect
+from ash_server.store.conversation.redacted_rows import redact_event
+from ash_server.store.log.events import SQL, StoredEvent, get_events_since, get_marks
+from ash_shared.eventlog import Event
+from ash_shared.model.event_types import CHUNKS, types_where
+from ash_shared.projections._retractions import RetractedEvents, Truncations, is_main, truncates
+
+_PAGE, _PAGE_BYTES = 1000, 4 * 1024 * 1024
+_FIRST_PAGE = 100
+"""A short page, for an early first byte."""
+
+_COMMON_FIELDS = frozenset({"parentToolCallId", "sidechain"})
+"""Payload fields that every projection reads."""
+_HIDDEN_TYPES = types_where(lambda row: row.is_hidden)
+_NOT_SHOWN = CHUNKS | {"reset", "retraction"}
+
+
+class EventPart(NamedTuple):
+    """Events of a page, and their size in bytes."""
+
+    events: list[Event]
+    size: int
+
+
+class _Start(NamedTuple):
+    """Where a stream begins."""
+
+    after: int
+    last: int
+    retracted: RetractedEvents
+
+
+class _Place(msgspec.Struct):
+    """The fields of an event that retractions depend on."""
+
+    id: str
+    type: str
+    payload: dict[str, Any]
+    turn: str | None = msgspec.field(default=None, name="turnId")
+    record: str | None = msgspec.field(default=None, name="recordId")
+    response: str | None = msgspec.field(default=None, name="responseId")
+
+
+async def stream_standing(
+    connect: Connect, session_id: UUID, *, whole: bool = False, redacts: bool = False
+) -> AsyncGenerator[EventPart, None]:
+    """Yield the complete events that are not retracted, as far as the log now goes, holding no connection.
+
+    `whole`: with all payloads, and the events before the last summary. `redacts`: without secrets, because a
+    projection may cut them. Raises SessionNotFound, SessionChanged if the log is deleted or rebuilt.
+    """
+    after, last, retracted = await _find_start(connect, session_id, whole=whole)
+    keep = _keep_whole if whole else _keep_for_conversation
+    decode = partial(_decode, retracted=retracted, keep=keep, redacts=redacts)
+    async with aclosing(_stream_pages(connect, session_id, after, last)) as pages:
+        async for page in pages:
+            yield await asyncio.to_thread(decode, page)
+
+
+async def _find_start(connect: Connect, session_id: UUID, *, whole: bool) -> _Start:
+    """Read the marks of a log: the last `reset`, the retractions, and the last summary if it replaces the rest."""
+    async with connect() as conn:
+        row = await (await conn.execute(SQL.bounds_of_log, [session_id])).fetchone()
+    if row is None:
+        raise SessionNotFound
+    after, last = row[0] - 1, row[1]
+    start, retractions, summaries = after, list[Event](), list[Event]()
+    while start < last:
+        async with connect() as conn:
+            marks = await get_marks(conn, session_id, after=start, before=last + 1)
+        for mark in await asyncio.to_thread(_decode_all, marks):
+            if mark["type"] == "reset":
+                after, retractions, summaries = mark["sequence"], [], []
+            elif mark["type"] == "retraction":
+                retractions.append(mark)
+            elif not whole and is_main(mark) and mark["payload"]["text"].strip():
+                summaries.append({name: mark.get(name) for name in _NAMES})
+        if not marks:
+            break
+        start = marks[-1].sequence
+    truncating = [mark["sequence"] for mark in retractions if truncates(mark)]
+    spans = await _find_spans(connect, session_id, after, truncating[-1]) if truncating else []
+    retracted = RetractedEvents(retractions, spans)
+    standing = (mark["sequence"] for mark in reversed(summaries) if not retracted.has(mark))
+    return _Start(next(standing, after + 1) - 1, last, retracted)
+
+
+_NAMES = ("id", "sequence", "recordId", "responseId")
+
+
+async def _find_spans(connect: Connect, session_id: UUID, after: int, last: int) -> list[tuple[int, int]]:
+    truncations = Truncations()
+
+    def add(page: Sequence[StoredEvent]) -> None:
+        for event in page:
+            if event.type not in CHUNKS:
+                truncations.add(_to_place(event))
+
+    async with aclosing(_stream_pages(connect, session_id, after, last)) as pages:
+        async for page in pages:
+            await asyncio.to_thread(add, page)
+    return truncations.spans
+
+
+def _to_place(event: StoredEvent) -> Event:
+    place = msgspec.json.decode(event.content, type=_Place)
+    is_retraction = event.type == "retraction"
+    payload = place.payload if is_retraction else {"synthetic": place.payload.get("synthetic")}
+    names = {"turnId": place.turn, "recordId": place.record, "responseId": place.response}
+    return {"id": place.id, "type": place.type, "sequence": event.sequence, "payload": payload, **names}
+
+
+async def _stream_pages(
+    connect: Connect, session_id: UUID, after: int, last: int
+) -> AsyncGenerator[list[StoredEvent], None]:
+    limit = _FIRST_PAGE
+    while after < last:
+        async with connect() as conn:
+            page = await get_events_since(
+                conn, session_id, after, limit=min(limit, last - after), max_bytes=_PAGE_BYTES
+            )
+        if not page or page[0].sequence != after + 1:
+            raise SessionChanged
+        yield page
+        after, limit = page[-1].sequence, _PAGE
+
+
+def _decode_all(page: Sequence[StoredEvent]) -> list[Event]:
+    return [msgspec.json.decode(event.wire_bytes()) for event in page]
+
+
+def _decode(
+    page: Sequence[StoredEvent], *, retracted: RetractedEvents, keep: Callable[[Event], Event], redacts: bool
+) -> EventPart:
+    """Return the reduced events of a page, without chunks and retracted events."""
+    events = list[Event]()
+    for event in page:
+        if event.type in _NOT_SHOWN or retracted.skips(event.sequence):
+            continue
+        decoded = msgspec.json.decode(event.wire_bytes())
+        if not retracted.has(decoded):
+            shown = msgspec.json.decode(redact_event(event).wire_bytes()) if redacts else decoded
+            events.append(keep(shown))
+    return EventPart(events, sum(map(_size, events)))
+
+
+def _keep_whole(event: Event) -> Event:
+    return event
+
+
+def _keep_for_conversation(event: Event) -> Event:
+    if event["type"] not in _HIDDEN_TYPES:
+        return event
+    payload = event["payload"]
+    return {**event, "payload": {name: payload[name] for name in payload if name in _COMMON_FIELDS}}
+
+
+def _size(event: Event) -> int:
+    return len(msgspec.json.encode(event))
