@@ -433,7 +433,7 @@ def test_folds_return_the_same_messages_part_by_part(events: list[Json]) -> None
     """A summary, which replaces messages, comes first."""
     log = [event for event in events if event["type"] != "summary"]
     expected = [to_ui_messages(log), to_openai_messages(log), to_anthropic_messages(log)]
-    folds = [UiMessageFold(), OpenAiFold(), AnthropicFold()]
+    folds: list[Any] = [UiMessageFold(), OpenAiFold(), AnthropicFold()]
 
     shown = [list[Json]() for _ in folds]
     for event in standing(wire_events(log)):
