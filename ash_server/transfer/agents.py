@@ -419,6 +419,14 @@ AGENTS: tuple[KnownAgent, ...] = (
         database="logs.db",
     ),
     KnownAgent(
+        "continue",
+        "Continue",
+        "continue",
+        (Root("", "CONTINUE_GLOBAL_DIR", ".continue"),),
+        ("sessions",),
+        re.compile(r"sessions/(?!sessions\.json)[^/]+\.json"),
+    ),
+    KnownAgent(
         "devin",
         "Devin",
         "atif",

@@ -174,6 +174,11 @@ def _gptme(session: str) -> LINES:
     ]
 
 
+def _continue(session: str) -> LINES:
+    prompt = {"message": {"role": "user", "content": f"Sort the shelves of {session}"}, "contextItems": []}
+    return [{"sessionId": session, "title": "", "workspaceDirectory": "/work/shop", "history": [prompt]}]
+
+
 def _cline(session: str) -> LINES:
     content = [{"type": "text", "text": f'<user_input mode="act">Sort the shelves of {session}</user_input>'}]
     return [
@@ -267,6 +272,7 @@ TRANSCRIPTS: Mapping[str, tuple[str, LINES]] = {
     "hermes": (".hermes/sessions/session_hermes-1.json", _hermes("hermes-1")),
     "mini_swe_agent": (".config/mini-swe-agent/last_mini_run.traj.json", _mini("mini-1")),
     "gptme": (".local/share/gptme/logs/gptme-1/conversation.jsonl", _gptme("gptme-1")),
+    "continue": (".continue/sessions/continue-1.json", _continue("continue-1")),
     "mistral_vibe": (".vibe/logs/session/session_20260302_vibe-1/messages.jsonl", _vibe("vibe-1")),
     "cowork": (f"{_COWORK}/local_1/.claude/projects/-work/cowork-1.jsonl", _claude("cowork-1")),
     "openclaude": (".openclaude/projects/-work-shop/openclaude-1.jsonl", _claude("openclaude-1")),
@@ -485,6 +491,7 @@ _OTHER_FILES = (
     ".qwen/settings.json",
     ".strands/sessions/session_strands-1/session.json",
     ".vibe/config.json",
+    ".continue/sessions/sessions.json",
     ".local/share/gptme/logs/gptme-1/events.jsonl",
     ".local/share/gptme/logs/gptme-1/branches/main-1.jsonl",
     ".config/mini-swe-agent/other.json",

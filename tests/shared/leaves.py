@@ -648,6 +648,18 @@ def _gptme(record: dict[str, Any]) -> Any:
     return [thought, text if text.strip() else None, arguments]
 
 
+def _continue(record: dict[str, Any]) -> Any:
+    """Return the texts, calls, results and added files of each item."""
+    items = []
+    for item in record["history"]:
+        calls = [call["function"] for call in item["message"].get("toolCalls", [])]
+        outputs = [state["output"] for state in item.get("toolCallStates", [])]
+        texts = [each["content"] for output in outputs for each in output]
+        arguments = [[call["name"], json.loads(call["arguments"])] for call in calls]
+        items.append([item["message"]["content"] or None, arguments, texts, item["contextItems"]])
+    return items
+
+
 def _llm(record: dict[str, Any]) -> Any:
     """Return the texts, calls and files of a row."""
     columns = record["columns"]
@@ -708,6 +720,7 @@ _CONTENTS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
     "kiro": _kiro,
     "langchain": _langchain,
     "gptme": _gptme,
+    "continue": _continue,
     "llm": _llm,
     "mini_swe_agent": lambda record: [_mini_message(message) for message in record["messages"]],
     "mistral_vibe": _vibe,

@@ -148,6 +148,7 @@ SOURCES = {
     "cline_session": "cline_session",
     "cline_task": "cline_task",
     "codex": "codex",
+    "continue": "continue",
     "copilot": "copilot_cli",
     "crush": "crush",
     "cursor": "cursor",

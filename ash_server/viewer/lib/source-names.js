@@ -23,6 +23,7 @@ const NAMES = {
   aider: "Aider",
   mini_swe_agent: "mini-swe-agent",
   gptme: "gptme",
+  continue: "Continue",
   llm: "llm",
   openai_chat: "OpenAI Chat",
   openai_responses: "OpenAI Responses",
