@@ -150,4 +150,4 @@ def test_keys_of_an_item_stay() -> None:
 def test_only_its_own_documents_are_recognised() -> None:
     assert parse_message(json.dumps(session())).source == "continue"
     assert parse_message(json.dumps(session({"user": "Count"}))).source == "unknown"
-    assert parse_message(json.dumps(session(workspaceDirectory=None))).source == "unknown"
+    assert parse_message(json.dumps(session(workspaceDirectory=None))).source != "continue"
