@@ -76,9 +76,9 @@ class Attempts:
         return self._retry.seconds is None or waited + delay <= self._retry.seconds
 
 
-def retry_delays() -> Iterator[float]:
+def retry_delays(first: float = _MIN_SECONDS, longest: float = _MAX_SECONDS) -> Iterator[float]:
     """Yield the seconds to wait before each retry."""
-    delay = _MIN_SECONDS
+    delay = first
     while True:
         yield delay
-        delay = min(2 * delay, _MAX_SECONDS)
+        delay = min(2 * delay, longest)

@@ -26,7 +26,7 @@ class Catalogue(NamedTuple):
     own: OwnPrices
     revision: str
     fetched: datetime | None = None
-    """When the lists were updated; None for those of genai-prices."""
+    """When the lists were updated; None for the lists of genai-prices."""
 
     def known_at(self, now: datetime) -> datetime | None:
         """Return when the lists were current: when they were fetched, or the last change of a price before `now`."""

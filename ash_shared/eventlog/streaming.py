@@ -406,8 +406,7 @@ def end_complete_slots(
 
 
 def _find_slot_of(state: State, part: steps.Part, block: Block) -> Slot | None:
-    """Return the slot that a complete block supersedes: that of its call or its message, or else the first of its
-    kind."""
+    """Return the slot that a complete block supersedes, by its call or its message, or else the first of its kind."""
     parent_call, response = part.parent_call or "", part.message_id or part.key
     kind = "audio" if is_audio(block) else _SLOT_KINDS.get(block["type"])
     candidates = [slot for slot in state.slots if slot.kind == kind and slot.parent_call == parent_call]

@@ -108,7 +108,7 @@ class _Turn:
     end: int
     has_answer: bool = False
     provider: str | None = None
-    """Of the first answer."""
+    """The provider of the first answer."""
     inputs: list[ChatMessage] = field(default_factory=list)
     """Messages that no call of a model has contained yet."""
 

@@ -400,7 +400,7 @@ _ROW_COLUMNS = frozenset({"actions", "app_name", "session_id", "user_id"})
 
 
 def _row_parts(row: Record, parsed: ParsedRecord) -> list[Part]:
-    """Return the parts of a row, which equal those of the event in the document of the session."""
+    """Return the parts of a row. The event in the document of the session has equal parts."""
     event = _row_event(row)
     id = text_at(event, "id") or text_at(row, "columns", "id") or f"events/{row['key']}"
     return keyed_parts(id, [replace(part, key=None) for part in _event_parts(event, _parse_event(event))])

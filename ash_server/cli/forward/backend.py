@@ -6,7 +6,7 @@ import json
 import random
 import time
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -22,6 +22,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
+from ash_client.retry import retry_delays
 from ash_server.cli.forward.destination import Destination
 from ash_server.errors import AshError
 from ash_server.settings import is_loopback
@@ -110,7 +111,7 @@ class Backend:
 
     async def _send(self, body: bytes) -> "BackendAnswer":
         """Return the first answer that is not temporary. Raises BackendUnavailable."""
-        delays, start = _delays(), time.monotonic()
+        delays, start = retry_delays(_MIN_DELAY, _MAX_DELAY), time.monotonic()
         while True:
             after = 0.0
             try:
@@ -123,7 +124,8 @@ class Backend:
                     self._note("")
                     return answer
                 reason, after = answer.reason(), answer.retry_after()
-            delay = max(next(delays), min(after, MAX_RETRY_AFTER))
+            spread = random.uniform(0.8, 1.2)  # many forwarders do not retry at once
+            delay = max(next(delays) * spread, min(after, MAX_RETRY_AFTER))
             if self._wait is not None and time.monotonic() - start + delay > self._wait:
                 raise BackendUnavailable(f"{self._destination.url} does not answer: {reason}")
             self._note(reason)
@@ -243,11 +245,3 @@ def _phrase(status: int) -> str:
     with suppress(ValueError):
         return f"{status} {HTTPStatus(status).phrase}"
     return str(status)
-
-
-def _delays() -> Iterator[float]:
-    """Yield the seconds to wait before each retry. They vary, so that many forwarders do not retry at once."""
-    delay = _MIN_DELAY
-    while True:
-        yield delay * random.uniform(0.8, 1.2)
-        delay = min(2 * delay, _MAX_DELAY)

@@ -47,7 +47,7 @@ class FileStamps(NamedTuple):
     files: Stamps
     name: SessionName | None = None
     inode: int = 0
-    """Of a transcript that is one file."""
+    """0 for a transcript in several files."""
 
     @property
     def size(self) -> int:

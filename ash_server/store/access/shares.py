@@ -45,7 +45,7 @@ class StoredShare(NamedTuple):
     session_created_at: datetime
     """Another session with the same id is not the shared one."""
     title_digest: bytes
-    """Of the title when it was shared: a deleted title is not kept."""
+    """The digest of the title when it was shared: a deleted title is not kept."""
     last_message: int | None
     """None: also later messages."""
     last_event: int

@@ -29,25 +29,31 @@ INSERT INTO session_counters (session_id, message_sequence, event_sequence, norm
     may_have_chunks, prompts, turns, active_ms, totals, totals_sequence, kept_sequence, kept_facts, normalizer_version)
 SELECT value.*, %(normalizer_version)b::int FROM {counters}
 
+-- fragment: message_columns
+-- The columns of messages that a caller sets.
+session_id, sequence, id, content, role, kind, source, block_types, digest, has_explicit_role, has_explicit_source,
+blocks_start, blocks_size
+
 -- name: add_messages
 -- The messages of new sessions.
-INSERT INTO messages (session_id, sequence, id, content, role, kind, source, block_types, parser_version, created_at,
-    digest, has_explicit_role, has_explicit_source, blocks_start, blocks_size)
-SELECT session_id, sequence, id, content, role, kind, source, string_to_array(block_types, ','), %(parser_version)b::int,
-    statement_timestamp(), digest, has_explicit_role, has_explicit_source, blocks_start, blocks_size
+INSERT INTO messages ({message_columns}, parser_version, created_at)
+SELECT session_id, sequence, id, content, role, kind, source, string_to_array(block_types, ','), digest,
+    has_explicit_role, has_explicit_source, blocks_start, blocks_size, %(parser_version)b::int, statement_timestamp()
 FROM unnest(%(session_ids)b::uuid[], %(sequences)b::bigint[], %(ids)b::text[], %(contents)b::text[],
     %(roles)b::text[], %(kinds)b::text[], %(sources)b::text[], %(block_types)b::text[], %(digests)b::bytea[],
     %(have_explicit_roles)b::bool[], %(have_explicit_sources)b::bool[], %(blocks_starts)b::int[],
-    %(blocks_sizes)b::int[]) AS new (session_id, sequence, id, content, role, kind, source, block_types, digest,
-    has_explicit_role, has_explicit_source, blocks_start, blocks_size)
+    %(blocks_sizes)b::int[]) AS new ({message_columns})
+
+-- fragment: event_columns
+-- The columns of events.
+session_id, sequence, type, message_sequence, origin, explicit_id, chunk_group, stored_json, text_ranges, event_id,
+event_time
 
 -- name: add_events
 -- The events of new sessions.
-INSERT INTO events (session_id, sequence, type, message_sequence, origin, explicit_id, chunk_group, stored_json,
-    text_ranges, event_id, event_time)
+INSERT INTO events ({event_columns})
 SELECT session_id, sequence, type, message_sequence, origin, explicit_id, chunk_group, stored_json, text_ranges::int[],
     event_id::uuid, event_time
 FROM unnest(%(session_ids)b::uuid[], %(sequences)b::bigint[], %(types)b::text[], %(message_sequences)b::bigint[],
     %(origins)b::text[], %(explicit_ids)b::text[], %(chunk_groups)b::text[], %(stored_jsons)b::text[],
-    %(text_ranges)b::text[], %(event_ids)b::text[], %(event_times)b::bigint[]) AS new (session_id, sequence, type,
-    message_sequence, origin, explicit_id, chunk_group, stored_json, text_ranges, event_id, event_time)
+    %(text_ranges)b::text[], %(event_ids)b::text[], %(event_times)b::bigint[]) AS new ({event_columns})

@@ -447,7 +447,7 @@ class _Order(NamedTuple):
     first: str
     """A key before all others."""
     pattern: str
-    """Of keys in cursors."""
+    """The pattern of keys in cursors."""
     keys: Sql
     sort_id: str = "id"
 

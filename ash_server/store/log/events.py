@@ -62,10 +62,10 @@ from ash_shared.model.keywords import check_keywords
 _FETCH_SIZE, _FETCH_BYTES = 500, 1024 * 1024
 
 MAX_FILTERED, MAX_MATCHED = 100_000, 5_000
-"""Events that a page with types reads, and one of an agent, which reads their JSON."""
+"""Events that are read for a page of types, and for a page of an agent, which reads their JSON."""
 
 _PLACES = 64
-"""Events that a statement looks at to find those of a message."""
+"""Events that a statement looks at to find the events of a message."""
 
 _SEQUENCE = re.compile("[0-9]{1,16}")
 

@@ -299,7 +299,7 @@ class _Deletion:
         return comparison.totals.corrected(stored, comparison.full_totals, last, is_end=is_end)
 
     async def _keep_new_states(self, counters: Counters) -> None:
-        """Replace the states by those of the new log."""
+        """Replace the kept states by the states of the new log."""
         before = counters.event_sequence + 1  # the reset
         self._states.place(before + state.event_sequence for state in self._states.states)
         states, rest = self._states.states, self._facts.take()

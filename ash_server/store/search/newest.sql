@@ -55,7 +55,7 @@ sequence >= %(sequence)b
 sequence DESC
 
 -- fragment: find_in_window
--- The matching events of a window, and their place among those of their session.
+-- The matching events of a window, and their places within their sessions.
 SELECT session_id, sequence, weights, role, at, place
 FROM (
     SELECT session_id, sequence, array_agg(DISTINCT weight) AS weights, min(role) AS role, at,

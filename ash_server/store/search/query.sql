@@ -19,8 +19,8 @@ weight = 'D' AND {matches}
 (weight <> 'D' AND {matches} OR weight = 'D' AND {matches})
 
 -- fragment: contains
--- True for words that match the query. PostgreSQL uses no index for a function: that of the words returns all rows of the
--- store that match.
+-- True for words that match the query. PostgreSQL uses no index for a function: the index of the words returns all rows
+-- of the store that match.
 ts_match_vq(words, %(query)b::tsquery)
 
 -- fragment: read_said

@@ -294,7 +294,7 @@ def _facts_in(answers: StatedAnswers) -> Facts:
 
 
 def _total_counts(total: Block, stated: TokenCounts) -> TokenCounts:
-    """Return the counts of a total; details that it does not state are those of the answers."""
+    """Return the counts of a total, with the details of the answers if it states none."""
     details = details_of(total)
     written, searches = details.cache_write_1h_tokens, details.web_searches
     return _detailed_counts(

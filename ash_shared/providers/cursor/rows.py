@@ -68,7 +68,7 @@ _PERSON, _MODEL = 1, 2
 class _Spoken(NamedTuple):
     blocks: list[Block]
     results: list[Block]
-    """Of the call in the message."""
+    """Results of the call in the message."""
 
 
 def _translate_message(message: Record, rest: Block) -> _Spoken:
