@@ -110,7 +110,7 @@ def _open_part(path: Path, access: FileAccess) -> Transcript | None:
         return _open_prompts(path, history, access)
     if (export := exports.export_of(path)) is not None:
         return _open_conversation(path, export, access)
-    if (chats := chat_histories.chat_history_of(path)) is not None:
+    if (chats := chat_histories.chat_history_of(path, access)) is not None:
         return _open_chat(path, chats, access)
     database = database_of(path)
     return None if database is None else _open_rows(path, database, access)

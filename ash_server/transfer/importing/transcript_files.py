@@ -151,7 +151,7 @@ def _sessions_in(path: Path, access: FileAccess) -> list[Path]:
         return prompt_history.list_sessions(path, access)
     if exports.is_export(path, access):
         return exports.list_conversations(path, access)
-    if chat_histories.is_chat_history(path):
+    if chat_histories.is_chat_history(path, access):
         return chat_histories.list_chats(path, access)
     return expand(path, access)
 

@@ -33,13 +33,24 @@ class ChatPlace(NamedTuple):
     is_last: bool
 
 
-def chat_history_of(path: Path) -> Path | None:
+def chat_history_of(path: Path, access: FileAccess = ANY_FILE) -> Path | None:
     """Return the history that contains a chat; None for other paths."""
-    return path.parent if path.parent.name == NAME and path.parent.is_file() else None
+    return path.parent if is_chat_history(path.parent, access) else None
 
 
-def is_chat_history(path: Path) -> bool:
-    return path.name == NAME and path.is_file()
+def is_chat_history(path: Path, access: FileAccess = ANY_FILE) -> bool:
+    """True for a history, also for a copy with another name that begins with the start of a chat."""
+    if path.name == NAME or path.suffix not in _SUFFIXES:
+        return path.name == NAME and path.is_file()
+    try:
+        with access.open(path) as file:
+            return _START.match(file.read(_MAX_START_BYTES)) is not None
+    except OSError:
+        return False
+
+
+_SUFFIXES = (".md", ".markdown", ".txt")
+_MAX_START_BYTES = 256
 
 
 def list_chats(path: Path, access: FileAccess = ANY_FILE) -> list[Path]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from shutil import copytree
 
 from ash_server.store import Store
-from ash_server.transfer.importing.documents.chat_histories import NAME
+from ash_server.transfer.importing.documents.chat_histories import NAME, is_chat_history
 from tests.server.transfer.importing.test_documents import exported, import_all
 from tests.shared.providers.test_aider import RECORDED, recorded_chats
 
@@ -32,6 +32,22 @@ async def test_each_chat_of_a_history_is_a_session(store: Store, tmp_path: Path)
     ]
     assert [await exported(store, each.id) for each in sessions] == recorded_chats()
     assert [each.result.counts["new"] for each in again] == [0, 0, 0]
+
+
+async def test_a_copy_of_a_history_may_have_another_name(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "old-chats.md").write_text(RECORDED)
+    (tmp_path / "notes.md").write_text("# Notes\n" + RECORDED)
+
+    imported = await import_all(store, tmp_path / "old-chats.md")
+
+    sessions = [await store.sessions.get(each.session_id) for each in imported]
+    assert [(each.source, each.title) for each in sessions] == [
+        ("aider", "Start the table at six"),
+        ("aider", "What is in the table?"),
+        ("aider", "What did we do?"),
+    ]
+    assert [await exported(store, each.id) for each in sessions] == recorded_chats()
+    assert not is_chat_history(tmp_path / "notes.md")
 
 
 async def test_a_longer_history_adds_what_is_new(store: Store, tmp_path: Path) -> None:
