@@ -6,6 +6,7 @@ import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
@@ -217,6 +218,24 @@ async def test_what_the_replica_lacks_comes_from_the_primary(
     assert [each.status_code for each in answers] == [200] * 5
     assert session.rpartition("/")[2] not in [each["id"] for each in listed]
     assert (await own_client.get("/api/sessions/00000000-0000-4000-8000-000000000000")).status_code == 404
+
+
+@pytest.mark.slow
+async def test_the_primary_restores_a_cold_session(
+    own_client: AsyncClient, app: Litestar, cluster: Cluster
+) -> None:
+    session = await new_session(own_client)
+    await append(own_client, session, TEXT)
+    id = UUID(session.rpartition("/")[2])
+    for path in ("messages", "export", "search?q=apples"):
+        assert await app.state.store.cold.archive(id, datetime.now(UTC) + timedelta(days=1))
+        cluster.follow()
+        assert (await own_client.get("/api/search?q=apples")).json()["coldSessions"] == 1
+        answer = await own_client.get(f"{session}/{path}")
+
+        assert answer.status_code == 200, path
+        assert "apples" in answer.text
+        assert await app.state.store.cold.list_cold() == []
 
 
 @pytest.mark.slow
