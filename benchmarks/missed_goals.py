@@ -59,6 +59,19 @@ _REASONS: tuple[_Reason, ...] = (
     ),
     _Reason(
         "P6",
+        "messages of 2.5 KB with their events, read before",
+        "In appends of 100, a message takes 160 us in Python and 115 us in PostgreSQL; with INSERTs, 26 and 65. "
+        "Deriving its events takes 75 us, the totals of the session 12 us. PostgreSQL also writes its answer and the "
+        "sums, and looks up its id.",
+    ),
+    _Reason(
+        "P6",
+        "pieces of a stream with their events, read before",
+        "In appends of 100, a piece takes 70 us in Python and 55 us in PostgreSQL; with INSERTs, 17 and 15. "
+        "Its events are derived, and the counters and the open text are written.",
+    ),
+    _Reason(
+        "P6",
         "",
         "Beside the rows of a message, its state and its session are read, locked and written, and events are derived "
         "while the time runs.",
@@ -83,15 +96,16 @@ _REASONS: tuple[_Reason, ...] = (
     _Reason(
         "P12",
         "",
-        "A line is decoded, described and normalised in Python, each a third of the time; COPY only sends it. A "
-        "process of `--jobs` starts in 0.9 s.",
+        "A line takes 300 us in Python and 105 us in PostgreSQL; with COPY, 12 and 45. In Python, parsing and "
+        "describing it takes 37 % of the time, deriving its events 39 %, psycopg 9 %. PostgreSQL spends a third on "
+        "compressing texts. A process of `--jobs` starts in 0.9 s.",
     ),
     _Reason("P13", "", "A page with a single message is one statement; row-level security adds about 20 us."),
     _Reason(
         "P14",
         "AshSessionStore in process, appending",
-        "As for P6: the peer only inserts rows. Ash also describes each entry, derives its events, recognises repeated "
-        "ones and keeps the summary of the session.",
+        "As for P6: the peer only inserts rows. For a single entry, Ash runs five statements and a notification, and "
+        "psycopg takes 40 % of the time in Python for them; reading the entry and deriving its events takes 15 %.",
     ),
     _Reason(
         "P14",
