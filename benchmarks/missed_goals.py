@@ -123,6 +123,27 @@ _REASONS: tuple[_Reason, ...] = (
         "Each append is a transaction on disk, after those before it, and 20 clients share the processors with the "
         "server.",
     ),
+    *(
+        _Reason(
+            "P14",
+            f"{adapter} over HTTP, appending",
+            "A request costs 0.6 ms of CPU time besides the append itself, half in the client and half in the server. "
+            "The rest is as in process.",
+        )
+        for adapter in ("AshSessionStore", "AshSession")
+    ),
+    _Reason(
+        "P14",
+        "AshSession over HTTP, loading",
+        "Each load connects, finds the session by its name and then reads it: two requests. The page is encoded in the "
+        "server and decoded before its items; the peer decodes items only.",
+    ),
+    _Reason(
+        "P14",
+        "AshSessionStore over HTTP, loading",
+        "The server encodes a page of 2.6 MB in 3 ms, and the client decodes it before its entries; the peer decodes "
+        "entries only.",
+    ),
     _Reason(
         "P14",
         "",
