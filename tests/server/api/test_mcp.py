@@ -103,7 +103,7 @@ async def test_tools_describe_their_arguments_and_results(server: str) -> None:
 
     properties = {name: {*(tool.output_schema or {})["properties"]} for name, tool in tools.items()}
     assert properties["list_sessions"] == {"sessions", "nextAfter", "pricesError"}
-    assert properties["search"] == {"results", "nextAfter", "pending", "suggestions"}
+    assert properties["search"] == {"results", "nextAfter", "pending", "suggestions", "coldSessions"}
     assert properties["read_messages"] == {"messages", "nextAfter", "prevBefore"}
     assert properties["read_session_summary"] == {
         field.alias for field in SessionSummary.model_fields.values()
