@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help env environments browser demo test test-all test-pooler test-cluster check lint fuzz bench bench-smoke bench-watch bench-large chaos scale soak openapi client schema screenshots sbom docs wire requirements clean
+.PHONY: help env environments browser demo test test-all test-pooler test-cluster check types lint fuzz bench bench-smoke bench-watch bench-large chaos scale soak openapi client schema screenshots sbom docs wire requirements clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -62,7 +62,9 @@ test-cluster: .venv/.dev  ## run the tests on the Citus cluster at ASH_TEST_CITU
 	@test -n "$$ASH_TEST_CITUS_URL" || { echo "set ASH_TEST_CITUS_URL to the coordinator of a cluster" >&2; exit 1; }
 	@$(BIN)/python -m pytest tests/server tests/stores tests/client -m "not slow and not browser"
 
-check: lint .venv/.dev  ## check lint rules, formatting and types
+check: lint types  ## check lint rules, formatting and types
+
+types: .venv/.dev
 	@$(BIN)/mypy
 	@sh tools/check-javascript.sh
 
