@@ -200,8 +200,8 @@ class Normalizer:
         return output.events
 
     def close(self, context: Context) -> list[Event]:
-        """Same as `end`, with events in wire form."""
-        output = self._output
+        """Same as `end`, with events in wire form. Without events, the state stays: a rebuild knows no such end."""
+        output, before = self._output, encode_state(self._output.state)
         output.start_line(EMPTY_LINE, context)
         is_cut = output.state.is_cut()
         output.close_open(output)
@@ -212,7 +212,7 @@ class Normalizer:
             is_cut = is_cut or (turn.has_explicit_end and not turn.is_over)
             turns.end_unfinished_turn(output, turn, is_cut=is_cut)
         self._facts = facts_of_line(output, turns_before=output.state.turns, is_running=False)
-        output.state = output.state.after_the_end()
+        output.state = output.state.after_the_end() if output.events else decode_state(before)
         return output.events
 
     def observe(self, event: Event) -> None:

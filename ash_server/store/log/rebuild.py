@@ -204,16 +204,18 @@ class StoredInput:
         """Announce the first messages to a normaliser before they are read, as an append does."""
         if self._message:
             return
-        rows = self._stream_rows("first", StoredLine, SQL.list_first_messages, [self._session_id, without])
+        rows = self._first_lines(without)
         if first := [line async for line in rows]:
             normalizer.expect((line.read() for line in first), first[0].now)
 
     async def first_line(self, *, without: int = 0) -> StoredLine | None:
         """Return the first message that is announced; call it in a transaction."""
-        async with aclosing(
-            self._stream_rows("first", StoredLine, SQL.list_first_messages, [self._session_id, without])
-        ) as rows:
+        async with aclosing(self._first_lines(without)) as rows:
             return await anext(rows, None)
+
+    def _first_lines(self, without: int) -> AsyncGenerator[StoredLine, None]:
+        params = {"session_id": self._session_id, "without": without}
+        return self._stream_rows("first", StoredLine, SQL.list_first_messages, params)
 
     async def entries(
         self, last_message: int, last_event: int
@@ -222,7 +224,7 @@ class StoredInput:
         memory."""
         events = [self._session_id, self._event, last_event]
         others = self._stream_rows("others", UnderivedEvent, SQL.list_underived_events, events)
-        lines = [self._session_id, self._message, last_message]
+        lines = {"session_id": self._session_id, "after": self._message, "last": last_message}
         messages = self._stream_rows("messages", StoredLine, SQL.list_messages, lines)
         self._message, self._event = last_message, last_event
         async with aclosing(others), aclosing(messages):
@@ -244,7 +246,7 @@ class StoredInput:
                 yield message
 
     async def _stream_rows(
-        self, name: str, kind: Callable[..., Row], query: str, params: Sequence[Any]
+        self, name: str, kind: Callable[..., Row], query: str, params: Sequence[Any] | Mapping[str, Any]
     ) -> AsyncGenerator[Row, None]:
         cursor = AsyncServerCursor[Row](self._conn, name, row_factory=args_row(kind))
         cursor.itersize = _FETCH_SIZE

@@ -3,15 +3,23 @@
 SELECT sequence, coalesce(content, cold_text(session_id)) AS content, messages.source, role, has_explicit_role,
     has_explicit_source, least(messages.created_at, file_modified_at) AS written_at
 FROM messages JOIN sessions ON sessions.id = session_id
-WHERE session_id = %b AND kind <> 'deleted'
+WHERE session_id = %(session_id)b AND kind <> 'deleted'
 
 -- name: list_messages
 -- The messages after a sequence, up to another.
-{messages} AND sequence > %b AND sequence <= %b ORDER BY sequence
+{messages} AND sequence > %(after)b AND sequence <= %(last)b ORDER BY sequence
+
+-- fragment: first_messages
+-- The first messages.
+SELECT sequence, created_at FROM messages
+WHERE session_id = %(session_id)b AND kind <> 'deleted' AND sequence <> %(without)b ORDER BY sequence
 
 -- name: list_first_messages
--- The messages that are announced to the normaliser.
-{messages} AND sequence <> %b ORDER BY sequence LIMIT {first_lines}
+-- The messages that are announced to the normaliser: the first ones, as far as they were appended at once.
+{messages} AND sequence <> %(without)b
+  AND sequence <= (SELECT max(sequence) FROM ({first_messages} LIMIT {first_lines}) AS first)
+  AND messages.created_at = (SELECT created_at FROM ({first_messages} LIMIT 1) AS first)
+ORDER BY sequence
 
 -- name: list_underived_events
 -- The columns of `UnderivedEvent` for events of the old log.

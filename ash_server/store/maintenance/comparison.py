@@ -187,15 +187,16 @@ class Comparison:
 
     def is_same_as(self, kept: KeptState) -> bool:
         """True if the message changes nothing after a state."""
-        state, other = comparable(self._rest.state()), comparable(kept.state)
-        if state.get("turns") != other.get("turns"):  # later turns have other numbers
-            self.needs_whole_log = True
-            return False
         answers, calls = self._changed_keys()
         if calls or self._settles():  # what later messages revise is only known at the end
             return False
+        state = comparable(self._rest.state())
         are_final = not answers or self._are_final(answers, state)
-        return are_final and _in_order(state) == _in_order(other)
+        return are_final and _in_order(state) == _in_order(comparable(kept.state))
+
+    def renumbers_turns(self, kept: KeptState) -> bool:
+        """True if later turns have other numbers, which the keys of their answers contain."""
+        return bool(comparable(self._rest.state()).get("turns") != comparable(kept.state).get("turns"))
 
     def keep(self, message: int, event: int) -> None:
         """Keep the state after a message. `event` is the last event before it."""

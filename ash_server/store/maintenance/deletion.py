@@ -50,6 +50,9 @@ SQL = statements(__file__, event_json=event_json())
 _MAX_POPPED = 20
 """Messages at the end that may be deleted by others while the last one is deleted."""
 
+_MAX_RENUMBERED = 3
+"""If later turns have other numbers, a part of the log is replaced up to its length divided by this; otherwise all."""
+
 _MAX_SAME = 5
 """States that are the same without the message, and are passed because totals still differ."""
 
@@ -181,6 +184,8 @@ class _Deletion:
     async def _derive_to_same_state(self, sequence: int) -> None:
         """Derive the log up to a kept state that is the same without the message, or else up to the last one."""
         conn, session_id, comparison, same = self._conn, self._session_id, self._comparison, 0
+        last, _ = await read_end(conn, session_id)
+        is_early = (last - sequence) * _MAX_RENUMBERED > last
         while state := await kept_states.find_next(conn, session_id, sequence):
             async with conn.transaction():  # of the cursors
                 await comparison.derive_until(state.message_sequence, state.event_sequence)
@@ -191,6 +196,7 @@ class _Deletion:
                 if comparison.has_same_totals or not comparison.totals.is_known or same > _MAX_SAME:
                     self._end = state
                     return
+            comparison.needs_whole_log |= is_early and comparison.renumbers_turns(state)
             if comparison.must_stop:
                 return
             comparison.keep(state.message_sequence, state.event_sequence)

@@ -215,6 +215,7 @@ OPERATIONS: dict[str, Callable[[AsyncConnection], Awaitable[object]]] = {
     "pop the last message": lambda conn: delete_last_message(conn, LONG),
     "end a session": lambda conn: end_session(conn, LONG),
     "delete a message": lambda conn: delete_message(conn, LONG, 700),
+    "delete a prompt": lambda conn: delete_message(conn, LONG, 697),
     "create 100 sessions with spans": create_sessions,
     "rebuild a session": lambda conn: rebuild_events(conn, LONG),
 }

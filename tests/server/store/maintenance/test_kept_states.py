@@ -38,7 +38,9 @@ def turn(number: int) -> list[dict[str, Any]]:
         claude.user(f"task {number}"),
         claude.assistant(claude.call(f"t{number}", file_path=f"/f{number}"), id=f"c{number}"),
         claude.user([claude.tool_result(f"t{number}", "fine")]),
-        claude.assistant(claude.text(f"done {number}"), id=f"a{number}"),
+        claude.line(
+            "assistant", [claude.text(f"done {number}")], {"id": f"a{number}", "usage": claude.USAGE}
+        ),
         {"type": "permission-mode", "permissionMode": "plan"},
     ]
 
@@ -69,3 +71,29 @@ async def test_reads_as_much_in_a_long_session_as_in_a_short_one(meter: Meter) -
     long = {name: rows[name, LONG] for name in DELETIONS}
     assert {name: count for name, count in long.items() if count > ROWS} == {}
     assert {name: count for name, count in long.items() if count > 2 * rows[name, SHORT] + 100} == {}
+
+
+MESSAGES = """
+    SELECT coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) FROM pg_stat_user_tables WHERE relname = 'messages'
+"""
+
+MAX_MESSAGES = 1000
+"""Some are read several times."""
+
+
+@pytest.mark.skipif("ASH_DIRECT_URL" in os.environ, reason="a pooler changes connections")
+@not_on_cluster("rows are counted on one server")
+async def test_derives_few_messages_if_events_depend_on_one(meter: Meter) -> None:
+    """The turn ends with the usage of the answer."""
+    before = await messages_read(meter.conn)
+
+    await delete_message(meter.conn, LONG, LENGTHS[LONG] // 2 * 5 + 24)
+
+    assert await messages_read(meter.conn) - before < MAX_MESSAGES
+
+
+async def messages_read(conn: AsyncConnection) -> int:
+    await conn.execute("SELECT pg_stat_force_next_flush()")
+    row = await (await conn.execute(MESSAGES)).fetchone()
+    assert row is not None
+    return int(row[0])
