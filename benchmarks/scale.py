@@ -188,6 +188,10 @@ class Subject:
     async def read_summary(self) -> None:
         await self._store.conversation.read_summary(self._largest)
 
+    async def start_projection(self) -> None:
+        async with aclosing(self._store.conversation.stream_standing(self._largest)) as parts:
+            assert (await anext(parts)).events
+
     async def rebuild(self) -> None:
         await self._store.events.rebuild(random.choice(self._recent))
 
@@ -258,6 +262,7 @@ _OPERATIONS = (
     Operation("page of events around a message", Subject.read_around_message, None, 1, 200),
     Operation("counts of items of the largest session", Subject.count_items, None, 1, 50),
     Operation("summary of the largest session", Subject.read_summary, None, 1, 50),
+    Operation("first messages of its projections", Subject.start_projection, None, 1, 200),
     Operation(
         "search of a common word in the second largest session", Subject.search_common_in_long, None, 1, 100
     ),

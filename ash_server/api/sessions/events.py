@@ -181,8 +181,8 @@ class EventController(Controller):
         `message` returns the page around the first event of a stored message. Message sequences, unlike event
         sequences, do not change when events are rebuilt.
 
-        With `type` or `agent`, a page reads a limited number of events: it may be short, or empty, although it has a
-        cursor.
+        With `type`, `agent` or `collapse`, a page reads a limited number of events: it may be short, or empty,
+        although it has a cursor.
 
         Sequences have no gaps. When a newer version of Ash rebuilds a session, the log starts with a `reset`:
         discard all events received earlier.

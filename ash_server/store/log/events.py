@@ -61,8 +61,10 @@ from ash_shared.model.keywords import check_keywords
 
 _FETCH_SIZE, _FETCH_BYTES = 500, 1024 * 1024
 
-MAX_FILTERED, MAX_MATCHED = 100_000, 5_000
-"""Events that are read for a page of types, and for a page of an agent, which reads their JSON."""
+MAX_FILTERED, MAX_COLLAPSED, MAX_MATCHED = 100_000, 20_000, 5_000
+"""Events that are read for a page of types, for one without chunks, and for a page of an agent, which reads their JSON."""
+MAX_NAMED = 20_000
+"""Events at the end of a session that are compared with an id."""
 
 _PLACES = 64
 """Events that a statement looks at to find the events of a message."""
@@ -195,22 +197,21 @@ async def get_events(
 async def get_event_page(
     conn: AsyncConnection, session_id: UUID, **page: Unpack[EventFilter]
 ) -> tuple[list[StoredEvent], dict[str, int]]:
-    """Return a page and its cursors, as in `EventPage`. With filters, it may be short although others follow.
+    """Return a page and its cursors, as in `EventPage`.
 
-    Raises SessionNotFound.
+    With filters or `collapse`, it may be short although others follow. Raises SessionNotFound.
     """
     limit = page.get("limit", 100)
     is_backward = page.get("before") is not None
     is_centered = page.get("at") is not None or page.get("message") is not None
-    types, agent = page.get("types"), page.get("agent")
-    if is_centered and (types or agent):
-        return await _fetch_filtered_around(conn, session_id, page)
-    if is_centered or not (types or agent):
+    most = _most(page)
+    if is_centered and most is not None:
+        return await _fetch_filtered_around(conn, session_id, page, most)
+    if most is None:
         rows = await get_events(conn, session_id, **page)
         return rows, _cursors(rows, limit, is_backward=is_backward, is_centered=is_centered)
     params = _to_params(session_id, page)
     last = await check_cursor(conn, session_id, 0)
-    most = MAX_FILTERED if types else MAX_MATCHED
     bounds = bound(params["after"], page.get("before"), last, most)
     params |= {"after": bounds.after, "before": bounds.before}
     if is_backward:
@@ -220,15 +221,20 @@ async def get_event_page(
     return rows, _cursors(rows, limit, is_backward=is_backward, is_centered=False) or bounds.cursors()
 
 
+def _most(page: EventFilter) -> int | None:
+    """Return the number of events that a page reads; None without filters, where it is the limit of the page."""
+    limits = {"types": MAX_FILTERED, "collapse": MAX_COLLAPSED, "agent": MAX_MATCHED}
+    return next((most for name, most in limits.items() if page.get(name)), None)
+
+
 async def _fetch_filtered_around(
-    conn: AsyncConnection, session_id: UUID, page: EventFilter
+    conn: AsyncConnection, session_id: UUID, page: EventFilter, most: int
 ) -> tuple[list[StoredEvent], dict[str, int]]:
     """Return the page around a place from a limited number of events on both sides."""
     check_keywords("get_events", page, EventFilter)
     params = _to_params(session_id, page)
     last = await check_cursor(conn, session_id, 0)
     middle = min(last + 1, await _find_middle(conn, params, page) or END)
-    most = MAX_FILTERED if page.get("types") else MAX_MATCHED
     preceding, following = (
         bound(params["after"], middle, last, most // 2),
         bound(middle - 1, None, last, most // 2),
@@ -354,11 +360,17 @@ async def resolve_cursor(conn: AsyncConnection, session_id: UUID, after: int | s
     known = await (await conn.execute(FIND_STORED_EVENTS, [[after], session_id])).fetchone()
     if known is None:
         start = msgspec.json.encode({"id": after}).decode().removesuffix("}")
-        derived = {"session_id": session_id, "id": after, "start": start, "length": len(start)}
+        oldest = await check_cursor(conn, session_id, 0) - MAX_NAMED
+        derived = {
+            "session_id": session_id,
+            "id": after,
+            "start": start,
+            "length": len(start),
+            "oldest": oldest,
+        }
         known = await (await conn.execute(SQL.find_derived_event, derived)).fetchone()
     if known is None:
-        await get_session(conn, session_id)
-        raise _invalid_cursor("It must be a sequence or the id of an event in the session.")
+        raise _invalid_cursor(f"It must be a sequence, or the id of one of the last {MAX_NAMED} events.")
     return int(known[1])
 
 

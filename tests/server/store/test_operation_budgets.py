@@ -12,6 +12,7 @@ from uuid import UUID, uuid4
 import pytest
 from psycopg import AsyncConnection, AsyncCursor, AsyncServerCursor
 
+from ash_server.errors import InvalidParameter
 from ash_server.store import message_pages
 from ash_server.store.bulk.new_sessions import FilledSession, prepare_sessions, write_sessions
 from ash_server.store.connections.pool import Connect
@@ -22,7 +23,13 @@ from ash_server.store.conversation.standing_events import stream_standing
 from ash_server.store.facts.report import read_facts
 from ash_server.store.lists.session_lists import list_sessions
 from ash_server.store.log import events
-from ash_server.store.log.events import append_events, end_session, get_event_page, get_events_since
+from ash_server.store.log.events import (
+    append_events,
+    end_session,
+    get_event_page,
+    get_events_since,
+    resolve_cursor,
+)
 from ash_server.store.log.rebuild import rebuild_events
 from ash_server.store.log.totals import count_items
 from ash_server.store.maintenance.deletion import delete_last_message, delete_message
@@ -45,7 +52,13 @@ SESSIONS = 500
 TURNS = 250
 """Each has four messages: a prompt, a call, its result, and an answer with usage."""
 
-LIMITS = [(message_pages, "MAX_FILTERED", 300), (events, "MAX_FILTERED", 300), (events, "MAX_MATCHED", 100)]
+LIMITS = [
+    (message_pages, "MAX_FILTERED", 300),
+    (events, "MAX_FILTERED", 300),
+    (events, "MAX_COLLAPSED", 300),
+    (events, "MAX_MATCHED", 100),
+    (events, "MAX_NAMED", 300),
+]
 """Smaller than the session, so that the pages with filters need them."""
 
 LONG = UUID("0a000000-0000-7000-8000-000000000001")
@@ -176,6 +189,11 @@ async def start_projection(conn: AsyncConnection) -> None:
         await anext(parts)
 
 
+async def find_missing_event(conn: AsyncConnection) -> None:
+    with pytest.raises(InvalidParameter):
+        await resolve_cursor(conn, LONG, "no event has this id")
+
+
 PROMPT, CALL, RESULT, ANSWER = turn(TURNS)
 NOTICE = {"id": "n1", "type": "system_message", "payload": {"text": "Note", "variant": "hook"}}
 
@@ -195,6 +213,8 @@ OPERATIONS: dict[str, Callable[[AsyncConnection], Awaitable[object]]] = {
     "page of events of a type": lambda conn: get_event_page(conn, LONG, types=["error"]),
     "page of events of a type around one": lambda conn: get_event_page(conn, LONG, at=600, types=["error"]),
     "page of events of an agent": lambda conn: get_event_page(conn, LONG, agent="nobody"),
+    "page of events without chunks": lambda conn: get_event_page(conn, LONG, collapse=True, limit=1000),
+    "cursor of no event": find_missing_event,
     "page of messages with an image": lambda conn: list_page(conn, LONG, type="image"),
     "list sessions by a text": lambda conn: list_sessions(conn, q="no title has this"),
     "search a word of no event": lambda conn: find(conn, "quince"),
