@@ -62,7 +62,7 @@ from ash_shared.model.keywords import check_keywords
 _FETCH_SIZE, _FETCH_BYTES = 500, 1024 * 1024
 
 MAX_FILTERED, MAX_COLLAPSED, MAX_MATCHED = 100_000, 20_000, 5_000
-"""Events that are read for a page of types, for one without chunks, and for a page of an agent, which reads their JSON."""
+"""Events read for a page of types, for one without chunks, and for one of an agent, which reads their JSON."""
 MAX_NAMED = 20_000
 """Events at the end of a session that are compared with an id."""
 
