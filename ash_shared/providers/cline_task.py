@@ -51,9 +51,9 @@ _ENVELOPE = ("type", "ts", "say", "ask", "modelInfo", "conversationHistoryIndex"
 
 def _name_of(item: Any) -> str | None:
     """Return what an item says or asks, as in `say/text`."""
-    wire_type = text_at(item, "type")
-    name = text_at(item, wire_type) if wire_type in _TYPES else None
-    return None if name is None else f"{wire_type}/{name}"
+    wire_type = item.get("type") if isinstance(item, dict) else None
+    name = item.get(wire_type) if is_one_of(wire_type, _TYPES) else None
+    return f"{wire_type}/{name}" if isinstance(name, str) and name else None
 
 
 # Blocks of an item.

@@ -481,7 +481,7 @@ def wire_type(record: Record) -> WireType:
 
 
 def recognize(record: Record) -> WireType | None:
-    if not _FOREIGN_KEYS.isdisjoint(record.keys() - {"table"}):
+    if not _FOREIGN_KEYS.isdisjoint(record):
         return None
     row = wire_type(record)
     if row is _UNKNOWN:

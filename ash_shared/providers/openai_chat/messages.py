@@ -125,12 +125,12 @@ def error_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
 
 def parse_request(record: Record) -> ParsedRecord:
     blocks = [block for message in list_or_empty(record["messages"]) for block in message_blocks(message)]
-    return ParsedRecord("message", "user", bounded(blocks))
+    return ParsedRecord("message", "user", bounded(blocks), is_checked=True)
 
 
 def parse_completion(record: Record) -> ParsedRecord:
     blocks = [block for choice in list_or_empty(record["choices"]) for block in choice_blocks(choice)]
-    return ParsedRecord("message", "assistant", bounded(blocks))
+    return ParsedRecord("message", "assistant", bounded(blocks), is_checked=True)
 
 
 def parse_chunk(record: Record) -> ParsedRecord:

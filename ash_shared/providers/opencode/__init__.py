@@ -17,22 +17,21 @@ _UNKNOWN = WireType(lambda record: unknown_record(record, text_at(record, "type"
 def recognize(record: Record) -> WireType | None:
     if rows.is_row(record):
         return rows.wire_type(record)
-    return wire_type(record) if _is_own(record) else None
-
-
-def _is_own(record: Record) -> bool:
-    """Return True for a record that is not a row."""
-    return (
+    is_own = (
         documents.recognizes(record, body_keys(record))
         or bus.is_event(record)
         or session_messages.is_message(record)
     )
+    return _row_of_other(record) if is_own else None
 
 
 def wire_type(record: Record) -> WireType:
     """Return the row of a record, by its form."""
-    if rows.is_row(record):
-        return rows.wire_type(record)
+    return rows.wire_type(record) if rows.is_row(record) else _row_of_other(record)
+
+
+def _row_of_other(record: Record) -> WireType:
+    """Return the row of a record that is not a row of the database."""
     if bus.event_of(record) is not None:
         return bus.wire_type(record)
     if session_messages.is_message(record):

@@ -75,7 +75,7 @@ def event_of(record: Record) -> BusEvent | None:
     type_name = record.get("type")
     if not isinstance(type_name, str) or not isinstance(data, dict):
         return None
-    return BusEvent(_VERSION.sub("", type_name), data)
+    return BusEvent(_VERSION.sub("", type_name) if type_name[-1:].isdigit() else type_name, data)
 
 
 def is_event(record: Record) -> bool:
