@@ -130,8 +130,8 @@ _REASONS: tuple[_Reason, ...] = (
         _Reason(
             "P14",
             f"{adapter} over HTTP, appending",
-            "A request costs 0.6 ms of CPU time besides the append itself, half in the client and half in the server. "
-            "The rest is as in process.",
+            "A request costs 1.7 ms of CPU time besides the append itself, 1.4 of them in httpx2 and the layers of its "
+            "transport. The rest is as in process.",
         )
         for adapter in ("AshSessionStore", "AshSession")
     ),
