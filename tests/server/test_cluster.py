@@ -348,6 +348,7 @@ async def use_events(store: Store) -> None:
     await store.conversation.read_changes(session)
     await store.sessions.get_facts(session)
     await store.conversation.get_page(session)
+    assert await store.conversation.read_events(session)
     await store.events.rebuild(session)
     await store.events.list_outdated()
 
