@@ -1,0 +1,61 @@
+"""After deletions that replace a part of the log, a rebuild changes nothing."""
+
+import json
+from random import Random
+from typing import Any
+
+import pytest
+from psycopg import AsyncConnection
+
+from ash_server import Store
+from ash_server.store.log import kept_states, rebuild
+from ash_server.store.maintenance import splicing
+from tests.server.store.maintenance.test_deletion_samples import store, stored, tables
+from tests.shared.records import claude
+
+__all__ = ["store", "tables"]
+
+TURNS = 30
+NOTE = {"type": "system_message", "payload": {"text": "Note", "variant": "hook"}}
+
+
+def turn(number: int) -> list[dict[str, Any]]:
+    usage = {"id": f"a{number}", "model": "claude-opus-4-8", "usage": claude.USAGE}
+    records = [
+        claude.user(f"task {number}"),
+        claude.assistant(claude.call(f"t{number}", file_path=f"/f{number}"), id=f"c{number}"),
+        claude.user([claude.tool_result(f"t{number}", "fine")]),
+        claude.line("assistant", [claude.text(f"done {number}")], usage),
+    ]
+    times = [f"2026-01-01T00:{number:02}:{second:02}.000Z" for second in range(len(records))]
+    return [{**record, "timestamp": time} for record, time in zip(records, times, strict=True)]
+
+
+async def test_equals_a_rebuild(
+    store: Store, tables: AsyncConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_states, "INTERVAL", 5)
+    monkeypatch.setattr(rebuild, "_MAX_LOCKED", 0)
+    replaced, replace_part = list[bool](), splicing.replace_part
+
+    async def record(*args: Any) -> splicing.Spliced:
+        replaced.append(args[2].end is not None)
+        return await replace_part(*args)
+
+    monkeypatch.setattr(splicing, "replace_part", record)
+    random, session = Random(5), (await store.sessions.create()).id
+    lines = [json.dumps(record) for number in range(TURNS) for record in turn(number)]
+    for first in range(0, len(lines), 7):
+        await store.messages.append(session, lines[first : first + 7], end=random.random() < 0.1)
+        if random.random() < 0.3:
+            await store.events.append(session, NOTE)
+
+    for number in (20, 4, 12):  # answers with usage
+        await store.messages.delete(session, 4 * number)
+
+    before = await stored(store, tables, session)
+    sequences = [each.sequence or 0 for each in await store.events.get_events(session, limit=1000)]
+    await store.events.rebuild(session)
+    assert replaced == [True] * 3
+    assert sequences == list(range(sequences[0], sequences[0] + len(sequences)))
+    assert await stored(store, tables, session) == before
