@@ -35,7 +35,7 @@ $$;
 
 -- Tables, written by `make schema` from tables.py.
 
-INSERT INTO alembic_version VALUES ('0043');
+INSERT INTO alembic_version VALUES ('0041');
 
 -- sessions
 

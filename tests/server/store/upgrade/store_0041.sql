@@ -1,4 +1,4 @@
--- A store written by the version with schema 0043: the sessions in transcripts/.
+-- A store written by the version with schema 0041: the sessions in transcripts/.
 INSERT INTO public.answers (session_id, key, message_sequence, at, model, service_tier, speed, region, agent_id, cause, is_request, band, folder, branch, turn, input_tokens, cache_read_tokens, cache_write_5m_tokens, cache_write_1h_tokens, output_tokens, reasoning_tokens, web_searches, reported_cost, tenant) VALUES
 	('0d8d326b-b2fe-5327-9aea-b895385a574a', '8002c7d4e82ab511', 2, '2026-05-06 09:02:00+00', 'claude-opus-4', '', '', '', '', '', true, 0, '/work/shop', '', 1, 12, 300, 0, 0, 40, 0, 0, NULL, 1),
 	('4ced11ff-7edc-5298-85c5-cd84b02e16f9', '7ec72472831a044d', 3, '2026-05-06 09:02:00+00', 'claude-opus-4', '', '', '', '', 'person', true, 0, '/work/shop', '', 1, 12, 300, 0, 0, 40, 0, 0, NULL, 1),
