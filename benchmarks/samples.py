@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tests.shared.conftest import CLAUDE_FAMILY as CLAUDE_FAMILY
-from tests.shared.conftest import CORPUS, sample_folders
+from tests.shared.sample_files import CLAUDE_FAMILY as CLAUDE_FAMILY
+from tests.shared.sample_files import CORPUS, sample_folders
 from tests.shared.texts import texts_of
 
 _WORDS = re.findall(

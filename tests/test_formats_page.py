@@ -8,7 +8,7 @@ import pytest
 
 from ash_server.transfer.agents import AGENTS, KnownAgent
 from ash_shared.providers import discover
-from tests.shared.conftest import CLAUDE_FAMILY, CORPUS, CORPUS_NEXT, RECORDINGS
+from tests.shared.sample_files import CLAUDE_FAMILY, CORPUS, CORPUS_NEXT, RECORDINGS
 from tests.shared.test_corpus import SOURCES
 
 ROOT = Path(__file__).parent.parent

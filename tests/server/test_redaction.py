@@ -15,7 +15,7 @@ from ash_server.redaction.forms import FORMS, MAX_LENGTH
 from ash_shared.model.blocks import MAX_DEPTH
 from benchmarks.redacting import INPUTS
 from tests.secret_samples import ALNUM, HEX, SECRETS
-from tests.shared.conftest import CORPUS
+from tests.shared.sample_files import CORPUS
 
 OTHER_FORMS = {
     "github token": ["github_" + "pat_" + ALNUM, *(f"gh{kind}_{ALNUM[:36]}" for kind in "ours")],

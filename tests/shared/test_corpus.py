@@ -25,8 +25,8 @@ from ash_shared.parsing.parse import copy_blocks, find_blocks
 from ash_shared.parsing.parsed_text import parse_raw
 from ash_shared.providers import discover
 from ash_shared.records.contract import CHUNK_PATTERN
-from tests.shared.conftest import CORPUS, sample_folders
 from tests.shared.leaves import content_of, lost_leaves
+from tests.shared.sample_files import CORPUS, sample_folders
 from tests.shared.texts import texts_of
 
 BLOCKS = TypeAdapter(list[MessageContent])

@@ -12,8 +12,8 @@ import ash_server
 from ash_shared.conversation.transcript import split_transcript
 from ash_shared.eventlog import Event, Normalizer, parse_line
 from ash_shared.model.event_types import CATALOGUE, CHUNKS
-from tests.shared.conftest import CORPUS
 from tests.shared.logs import context
+from tests.shared.sample_files import CORPUS
 
 Log = list[Event]
 Steps = list[list[int]]

@@ -24,7 +24,7 @@ from ash_server.store.log.stored_json import encode_whole
 from ash_server.store.log.writer import derive
 from ash_shared import transform_messages
 from ash_shared.eventlog import Normalizer, parse_line
-from tests.shared.conftest import CORPUS
+from tests.shared.sample_files import CORPUS
 from tests.waiting import TIMEOUT
 
 TRANSCRIPTS = ("agent_sdk_stream", "claude_code_jsonl", "claude_stream_json")

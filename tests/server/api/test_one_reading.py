@@ -10,7 +10,7 @@ import pytest
 from httpx2 import AsyncClient
 
 from ash_shared import transform_messages
-from tests.shared.conftest import CORPUS
+from tests.shared.sample_files import CORPUS
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 OWN = {

@@ -17,8 +17,8 @@ from ash_shared import to_ui_messages
 from ash_shared.eventlog import Normalizer, parse_line
 from tests.node_packages import require_node_packages
 from tests.server.api.conftest import Access, served
-from tests.shared.conftest import CORPUS
 from tests.shared.logs import context
+from tests.shared.sample_files import CORPUS
 from tests.waiting import TIMEOUT, wait_until
 
 CLIENT = Path(__file__).parent / "ai_sdk.mjs"

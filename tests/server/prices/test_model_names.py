@@ -10,7 +10,7 @@ from genai_prices.data import providers
 
 from ash_server.prices import Prices
 from ash_server.prices.matching import find_model
-from tests.shared.conftest import CORPUS, CORPUS_NEXT
+from tests.shared.sample_files import CORPUS, CORPUS_NEXT
 
 FOUND = [
     # Anthropic's own names, and what Claude Code adds.

@@ -24,7 +24,7 @@ from ash_shared.model.session import Session
 from ash_shared.parsing.parse import describe_message
 from tests.marking import slow_unless
 from tests.server.store.test_messages import message
-from tests.shared.conftest import CORPUS
+from tests.shared.sample_files import CORPUS
 
 SECOND = 1000
 TIMES = {number: datetime(2026, 11, 2, 9, 0, number, tzinfo=UTC) for number in range(10)}

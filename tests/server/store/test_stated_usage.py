@@ -7,8 +7,8 @@ import pytest
 from ash_server import Store
 from ash_server.transfer.importing.file_import import import_file
 from ash_shared.model.usage.report import UsageRow
-from tests.shared.conftest import sample_folders
 from tests.shared.eventlog.stated_totals import NANO, READERS, Totals, answers_of, totals_of
+from tests.shared.sample_files import sample_folders
 from tests.shared.texts import paths_of
 
 FOLDERS = [folder for folder in sample_folders() if folder.name in READERS]

@@ -21,8 +21,8 @@ from ash_server.transfer.importing.file_import import import_file
 from ash_shared.eventlog.facts.lines import LineFacts
 from ash_shared.eventlog.facts.tool_uses import MAX_PATH, ToolOutcome, ToolUse, UsedFile
 from tests.cluster import not_on_cluster
-from tests.shared.conftest import sample_folders
 from tests.shared.records import claude
+from tests.shared.sample_files import sample_folders
 
 SAMPLES = sorted((Path(__file__).parents[3] / "ash_server" / "samples").glob("*.jsonl"))
 MAX_BYTES = 300_000

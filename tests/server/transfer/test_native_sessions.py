@@ -15,7 +15,7 @@ from ash_shared.projections._conversation import ConversationCall, Item, UserMes
 from ash_shared.projections._request_content import arguments_of, result_blocks, text_of
 from ash_shared.projections.native import WRITERS, Carried, NewTranscript, carry
 from ash_shared.records.inherited import InheritedRecords
-from tests.shared.conftest import sample_folders
+from tests.shared.sample_files import sample_folders
 
 ORIGIN = UUID("9e8d7c6b-5a49-4838-a271-605f4e3d2c1b")
 SESSION = NewTranscript(

@@ -11,8 +11,8 @@ import pytest
 from ash_shared import StandardMessage, transform_messages
 from ash_shared.conversation.live_messages import LiveMessages, Update
 from ash_shared.model.message import StandardTokenUsage
-from tests.shared.conftest import CORPUS
 from tests.shared.records.claude import line, text
+from tests.shared.sample_files import CORPUS
 
 SAMPLES = {path.name: path.read_text().splitlines() for path in (files("ash_server") / "samples").iterdir()}
 TRANSCRIPTS = [

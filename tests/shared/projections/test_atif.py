@@ -11,10 +11,10 @@ import pytest
 
 from ash_shared import StandardMessage, to_atif, transform_messages
 from ash_shared.projections import SubagentMessages
-from tests.shared.conftest import sample_folders
 from tests.shared.logs import follow
 from tests.shared.projections.atif_schema import Trajectory
 from tests.shared.records.atif import WITH_SUBAGENT, step, trajectory
+from tests.shared.sample_files import sample_folders
 from tests.shared.texts import files_of
 
 PNG = b64encode(b"\x89PNG\r\n\x1a\n").decode()

@@ -8,8 +8,8 @@ import pytest
 from ash_shared import describe_message, parse_message, transform_messages
 from ash_shared.eventlog import Normalizer, parse_line
 from ash_shared.providers.aider.sections import split_sections
-from tests.shared.conftest import RECORDINGS
 from tests.shared.logs import context, short_events
+from tests.shared.sample_files import RECORDINGS
 from tests.shared.transcripts import short_message
 
 RECORDED = (RECORDINGS / "aider" / "tides.md").read_text()

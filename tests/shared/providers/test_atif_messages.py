@@ -9,8 +9,8 @@ from ash_shared import describe_message, transform_messages
 from ash_shared.model.message import Identity, RecordHeader
 from ash_shared.parsing.parsed_text import identify
 from ash_shared.providers.atif import header
-from tests.shared.conftest import CORPUS_NEXT
 from tests.shared.records.atif import CALL, METRICS, WITH_SUBAGENT, observed, result, step, trajectory
+from tests.shared.sample_files import CORPUS_NEXT
 from tests.shared.transcripts import short_messages
 
 MODEL = {"model": "m-large"}

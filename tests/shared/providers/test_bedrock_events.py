@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.shared.conftest import CORPUS
 from tests.shared.logs import follow, short_events, texts
+from tests.shared.sample_files import CORPUS
 
 Record = dict[str, Any]
 ShortEvent = tuple[Any, ...]

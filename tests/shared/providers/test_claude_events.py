@@ -11,7 +11,6 @@ import pytest
 
 from ash_shared.eventlog import Context, Event, Normalizer, parse_line
 from ash_shared.model.events import read_event
-from tests.shared.conftest import CORPUS
 from tests.shared.records.claude import (
     INIT,
     STOP,
@@ -32,6 +31,7 @@ from tests.shared.records.claude import (
     tool_result,
     user,
 )
+from tests.shared.sample_files import CORPUS
 from tests.shared.transcripts import short_messages
 
 ShortEvent = tuple[str, dict[str, Any]]

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from ash_shared.eventlog import Event, Normalizer, parse_line
-from tests.shared.conftest import CORPUS
 from tests.shared.logs import content_events, context, follow, short_events
 from tests.shared.records.codex import (
     THREAD,
@@ -27,6 +26,7 @@ from tests.shared.records.codex import (
     output_item,
     reasoning_item,
 )
+from tests.shared.sample_files import CORPUS
 
 Record = dict[str, Any]
 ShortEvent = tuple[Any, ...]

@@ -14,10 +14,10 @@ from ash_shared.providers.codex import PROVIDER, TYPES
 from ash_shared.providers.codex.content import parse_block
 from ash_shared.providers.codex.events import EVENT_LINES
 from ash_shared.providers.codex.response_items import ITEM_LINES
-from tests.shared.conftest import CORPUS
 from tests.shared.leaves import content_of, lost_leaves
 from tests.shared.logs import follow
 from tests.shared.records.codex import completed
+from tests.shared.sample_files import CORPUS
 
 FOLDER = CORPUS.parent / "corpus-next" / "codex_rollout_0_14x"
 SAMPLES = sorted(FOLDER.glob("*.jsonl"))

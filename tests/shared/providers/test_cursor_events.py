@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from tests.shared.conftest import CORPUS
 from tests.shared.logs import content_events, follow, short_events, texts
 from tests.shared.records.claude import text
 from tests.shared.records.cursor import (
@@ -18,6 +17,7 @@ from tests.shared.records.cursor import (
     thinking_delta,
     transcript_line,
 )
+from tests.shared.sample_files import CORPUS
 
 Line = dict[str, Any]
 MODEL = {"model_call_id": "mc1", "timestamp_ms": 5}

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.shared.conftest import CORPUS
 from tests.shared.providers.test_gemini_events import Short, events_of, in_turns, short_event, short_events
 from tests.shared.records.gemini_cli import TIME, call, event, function_response, line
+from tests.shared.sample_files import CORPUS
 
 HEADER = {"sessionId": "s", "projectHash": "p", "startTime": TIME, "lastUpdated": TIME, "kind": "main"}
 BEGIN: Short = ("turn_start", {"trigger": "user"})

@@ -10,8 +10,8 @@ import pytest
 from ash_shared.eventlog import Context, Normalizer
 from ash_shared.model.events import read_event
 from ash_shared.records.json_fields import set_json_path
-from tests.shared.conftest import CORPUS
 from tests.shared.records.gemini import content, response
+from tests.shared.sample_files import CORPUS
 from tests.shared.texts import texts_of
 
 Short = tuple[Any, ...]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ash_shared import parse_message
-from tests.shared.conftest import RECORDINGS
 from tests.shared.logs import follow, short_events, state_answers
+from tests.shared.sample_files import RECORDINGS
 from tests.shared.texts import texts_of
 from tests.shared.transcripts import short_messages
 

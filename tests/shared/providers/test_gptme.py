@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from ash_shared import describe_message, parse_message
-from tests.shared.conftest import RECORDINGS
 from tests.shared.logs import follow, short_events
+from tests.shared.sample_files import RECORDINGS
 from tests.shared.transcripts import short_messages
 
 Record = dict[str, Any]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.shared.conftest import CORPUS
 from tests.shared.logs import content_events, follow, short_events
+from tests.shared.sample_files import CORPUS
 from tests.shared.texts import texts_of
 
 Record = dict[str, Any]

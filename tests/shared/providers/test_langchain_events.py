@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.shared.conftest import CORPUS
 from tests.shared.logs import follow, short_events
+from tests.shared.sample_files import CORPUS
 from tests.shared.short_events import chunk, done, input_chunk, tool_call
 
 Record = dict[str, Any]

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from ash_shared import describe_message, parse_message
-from tests.shared.conftest import RECORDINGS
 from tests.shared.databases import sessions_of
 from tests.shared.logs import follow, short_events
+from tests.shared.sample_files import RECORDINGS
 from tests.shared.transcripts import short_messages
 
 Record = dict[str, Any]

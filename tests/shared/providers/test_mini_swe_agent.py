@@ -7,8 +7,8 @@ import pytest
 
 from ash_shared import describe_message, parse_message
 from ash_shared.parsing.parsed_text import identify
-from tests.shared.conftest import RECORDINGS
 from tests.shared.logs import follow, short_events
+from tests.shared.sample_files import RECORDINGS
 from tests.shared.transcripts import short_messages
 
 Record = dict[str, Any]

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.shared.conftest import CORPUS
 from tests.shared.logs import follow, short_events, texts
 from tests.shared.records.openai_chat import chunk_without_choices, delta_chunk
+from tests.shared.sample_files import CORPUS
 
 Record = dict[str, Any]
 ShortEvent = tuple[Any, ...]

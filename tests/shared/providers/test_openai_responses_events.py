@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ash_shared.eventlog import Event, Normalizer, parse_line
-from tests.shared.conftest import CORPUS
 from tests.shared.logs import content_events, context, follow, short_events, texts
+from tests.shared.sample_files import CORPUS
 from tests.shared.texts import texts_of
 
 Record = dict[str, Any]

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.shared.conftest import CORPUS
 from tests.shared.logs import content_events, follow, short_events
 from tests.shared.records.opencode import TOKENS, failed, finish, info, part, text, tool
+from tests.shared.sample_files import CORPUS
 
 Doc = dict[str, Any]
 INPUT = {"command": "make"}

@@ -9,10 +9,10 @@ from ash_shared import StandardMessage, parse_message, to_openai_messages, to_se
 from ash_shared.conversation.live_messages import LiveMessages
 from ash_shared.model.message import RecordHeader
 from ash_shared.providers.opencode import PROVIDER
-from tests.shared.conftest import CORPUS_NEXT
 from tests.shared.databases import row_line, sessions_of
 from tests.shared.logs import follow, short_events
 from tests.shared.records.opencode import TOKENS
+from tests.shared.sample_files import CORPUS_NEXT
 from tests.shared.transcripts import short_messages
 
 Row = dict[str, Any]

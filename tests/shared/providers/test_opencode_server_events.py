@@ -7,9 +7,9 @@ import pytest
 
 from ash_shared.providers import discover
 from ash_shared.providers.opencode import PROVIDER
-from tests.shared.conftest import CORPUS_NEXT
 from tests.shared.logs import follow, short_events
 from tests.shared.records.opencode import TOKENS, finish, info, part, text, tool
+from tests.shared.sample_files import CORPUS_NEXT
 from tests.shared.transcripts import short_messages
 
 Doc = dict[str, Any]

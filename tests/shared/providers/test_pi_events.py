@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from tests.shared.conftest import CORPUS
 from tests.shared.logs import content_events, follow, short_events, texts
 from tests.shared.records.pi import (
     end,
@@ -18,6 +17,7 @@ from tests.shared.records.pi import (
     update,
     user,
 )
+from tests.shared.sample_files import CORPUS
 
 Record = dict[str, Any]
 TOTALS = {"input_tokens": 50, "output_tokens": 7, "total_tokens": 57, "cache_read_input_tokens": 40}

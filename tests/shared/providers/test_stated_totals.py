@@ -11,9 +11,9 @@ import pytest
 
 from ash_shared.projections import spending_of
 from ash_shared.records.system_text import visible_text
-from tests.shared.conftest import CORPUS_NEXT
 from tests.shared.logs import follow
 from tests.shared.records.antigravity import row
+from tests.shared.sample_files import CORPUS_NEXT
 
 NAMES = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 CLAUDE = sorted((CORPUS_NEXT / "claude_code_2_1_2xx").glob("*.jsonl"))

@@ -30,8 +30,8 @@ from ash_server.store.search.query import find
 from ash_server.store.sessions import create_session
 from ash_shared.eventlog import Normalizer
 from tests.cluster import not_on_cluster
-from tests.shared.conftest import CORPUS
 from tests.shared.records import claude
+from tests.shared.sample_files import CORPUS
 
 SAMPLES = sorted((Path(__file__).parents[4] / "ash_server" / "samples").glob("*.jsonl"))
 MAX_LINES = 300

@@ -14,12 +14,12 @@ from ash_server.transfer.importing.documents import exports
 from ash_server.transfer.importing.documents.folders import folder_at
 from ash_server.transfer.importing.file_import import ImportedFile, import_file
 from ash_server.transfer.importing.transcript_files import external_id, find_files
-from tests.shared.conftest import RECORDINGS
 from tests.shared.providers.test_chat_exports import conversation, node, text
 from tests.shared.providers.test_cline_session import SESSION, answer, document, prompt
 from tests.shared.providers.test_cline_task import said
 from tests.shared.providers.test_mistral_vibe_messages import ANSWERED, ASKED, META, totals
 from tests.shared.providers.test_openhands import EVENTS, counts, state
+from tests.shared.sample_files import RECORDINGS
 
 
 async def import_all(store: Store, folder: Path) -> list[ImportedFile]:

@@ -9,7 +9,7 @@ import pytest
 
 from ash_shared.conversation.transcript import split_transcript
 from ash_shared.parsing.changes import facts_of_call, kind_of_call
-from tests.shared.conftest import CORPUS, sample_folders
+from tests.shared.sample_files import CORPUS, sample_folders
 from tests.viewer.logs import log_of
 
 CALLS_WITH_CHANGES = {

@@ -14,8 +14,8 @@ from ash_server.transfer.importing.databases.opencode_rows import read_lines
 from ash_server.transfer.importing.databases.sessions import expand, stored_session
 from ash_server.transfer.importing.transcript import open_transcript
 from tests.server.opencode_database import changing
-from tests.shared.conftest import RECORDINGS
 from tests.shared.databases import sessions_of
+from tests.shared.sample_files import RECORDINGS
 
 ADK = RECORDINGS / "google_adk"
 

@@ -15,8 +15,8 @@ from ash_server.transfer.importing.databases.sessions import expand, stored_sess
 from ash_server.transfer.importing.transcript import open_transcript
 from tests.server.agent_homes import insert_turn, write_llm_database
 from tests.server.opencode_database import changing, insert
-from tests.shared.conftest import RECORDINGS
 from tests.shared.databases import sessions_of
+from tests.shared.sample_files import RECORDINGS
 
 
 @pytest.mark.parametrize("name", ["conversations", "threads"])

@@ -35,7 +35,7 @@ from tests.server.opencode_database import (
     update,
     write_database,
 )
-from tests.shared.conftest import CORPUS_NEXT
+from tests.shared.sample_files import CORPUS_NEXT
 from tests.waiting import until
 
 NAME = f"opencode.db/{PARENT}"

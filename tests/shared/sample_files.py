@@ -1,0 +1,34 @@
+"""Sample files: other programs' files, which are outside the repository, and recordings."""
+
+from pathlib import Path
+
+CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
+CORPUS_NEXT = CORPUS.with_name("corpus-next")
+RECORDINGS = Path(__file__).parents[1] / "recordings"
+"""Runs of real programs with a scripted model, and the scripts that recorded them."""
+NEXT_FOLDERS = (
+    "aider_history",
+    *("acp", "ag_ui"),
+    *("crush_sqlite", "mistral_vibe", "zed_threads"),
+    "otel_genai",
+    *("goose_sqlite", "grok_build", "hermes", "kimi", "kiro_sqlite", "openclaw", "qwen_code"),
+    *("antigravity_cli", "atif", "claude_code_2_1_2xx", "codex_rollout_0_14x", "copilot_cli"),
+    *("droid", "openhands", "pydantic_ai", "opencode_export_2026", "opencode_sqlite", "opencode_v2_events"),
+    *(
+        "amp_thread",
+        "vscode_copilot_chat",
+        "chatgpt_export",
+        "claude_ai_export",
+        "cline_session",
+        "cline_task",
+    ),
+)
+"""The folders of newer samples with formats that are read."""
+CLAUDE_FAMILY = ("agent_sdk_stream", "anthropic_api", "claude_code_jsonl", "claude_stream_json")
+
+
+def sample_folders() -> list[Path]:
+    """Return the folders of samples on this machine."""
+    newer = (CORPUS_NEXT / name for name in NEXT_FOLDERS)
+    recordings = sorted(path for path in RECORDINGS.glob("*/") if not path.name.startswith("_"))
+    return [*sorted(CORPUS.glob("*/")), *(folder for folder in newer if folder.is_dir()), *recordings]
