@@ -38,6 +38,15 @@ async def test_names_of_transcripts(blank: Page) -> None:
     assert await by_text(blank, "transcriptName", TRANSCRIPT_NAMES) == TRANSCRIPT_NAMES
 
 
+@pytest.mark.parametrize("query", [{"before": 99}, {"after": 0}, {"at": 15}])
+async def test_pages_of_events_pass_pages_without_events(blank: Page, query: dict[str, int]) -> None:
+    sequences = [1, 2, 20, 29, 30]
+
+    [loaded] = await answers(blank, "loadedSequences", [[sequences, 30, query]])
+
+    assert loaded == sequences
+
+
 TITLES = {
     "Fix the *tests*": "Fix the tests",
     "*Fix* it, (*now*)": "Fix it, (now)",

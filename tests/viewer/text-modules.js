@@ -14,6 +14,7 @@ import { formatCacheUsage, formatHits, formatShort } from "/viewer/lib/number-fo
 import { chosenName, stripMarkdown, transcriptName } from "/viewer/lib/title-text.js";
 import { BatchSize, inSlices } from "/viewer/lib/time-slices.js";
 import { drawFormulasWith } from "/viewer/lib/markdown/formulas.js";
+import { EventPages } from "/viewer/session/event-pages.js";
 import { hostBehind } from "/viewer/lib/web-links.js";
 
 export {
@@ -432,4 +433,31 @@ export async function delayed(duration) {
   task.request();
   await new Promise((done) => setTimeout(done, 40));
   return [runs, task.delayMs];
+}
+
+/** The sequences that EventPages loads of a log with these events, of a server that reads three sequences per page. */
+export async function loadedSequences(sequences, last, query) {
+  const shown = [];
+  const renderer = {
+    log: { events: new Map() },
+    replayEvents: (events) => shown.push(...events),
+    handleNewEvent: (event) => shown.push(event),
+    flush() {},
+  };
+  const between = (after, before) =>
+    sequences.filter((each) => each > after && each < before).map((sequence) => ({ sequence }));
+  const older = (before) => (before > 4 ? { prevBefore: before - 3 } : {});
+  const newer = (after) => (after + 3 < last ? { nextAfter: after + 3 } : {});
+  const pages = new EventPages("", /** @type {any} */ (renderer));
+  pages.get = async ({ after, before, at }) => {
+    if (at) return { events: between(at - 4, at + 3), ...older(at), ...newer(at - 1) };
+    if (after !== undefined) return { events: between(after, after + 4), ...newer(after) };
+    const end = Math.min(before, last + 1);
+    return { events: between(end - 4, end), ...older(end) };
+  };
+  await pages.open(query);
+  for (let left = 20; left && (pages.hasOlder || pages.hasNewer); left--) {
+    await pages.extend(pages.hasOlder ? "older" : "newer", (change) => change());
+  }
+  return shown.map(({ sequence }) => sequence).sort((one, other) => one - other);
 }

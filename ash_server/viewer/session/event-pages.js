@@ -146,7 +146,19 @@ export class EventPages {
     this.last = sequences.reduce((one, other) => Math.max(one, other), this.last);
   }
 
-  fetch(query) {
+  /** Fetch a page. A page without events is replaced by the next one with events, in its direction. */
+  async fetch({ limit, ...query }) {
+    let page = await this.get({ ...query, limit });
+    while (!page.events.length) {
+      const { nextAfter: after, prevBefore: before } = page;
+      if (after !== undefined) page = { prevBefore: before, ...(await this.get({ after, limit })) };
+      else if (before !== undefined) page = await this.get({ before, limit });
+      else break;
+    }
+    return page;
+  }
+
+  get(query) {
     return getJson(withQuery(this.address, { ...query, collapse: true }), { read: parseJson });
   }
 }
