@@ -179,11 +179,16 @@ class _Follower:
         if after is not None or shows_all:
             return after or 0
         limit = _PAGE if last is None else max(1, last)
-        page = self._server.list_events(session, before=LAST_SEQUENCE, limit=limit, collapse=self._collapses)
-        sequences = [event.sequence or 0 for event in page.events]
+        sequences, before = list[int](), LAST_SEQUENCE
+        while before and len(sequences) < (1 if last is None else limit):  # a page may be short
+            page = self._server.list_events(
+                session, before=before, limit=limit - len(sequences), collapse=self._collapses
+            )
+            sequences[:0] = [event.sequence or 0 for event in page.events]
+            before = page.prev_before or 0
         if not sequences:
             return 0
-        if last is None and page.prev_before is not None:
+        if last is None and before:
             self._warn(f"starting with the last {len(sequences):,} events; --after 0 shows all")
         return sequences[-1] if last == 0 else sequences[0] - 1
 

@@ -11,8 +11,10 @@ from contextlib import contextmanager, suppress
 from io import StringIO
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
+from uuid import UUID
 
 import psutil
 import pytest
@@ -20,14 +22,17 @@ from psycopg import AsyncConnection
 from rich.console import Console
 
 import ash_server
+from ash_client import AshClient
 from ash_server.cli import replay as recorded
 from ash_server.cli.common.output.event_lines import EventPrinter, headline
 from ash_server.cli.replay import with_due_times
+from ash_server.cli.tail import JsonPrinter, TailOptions, _Follower
 from ash_server.store.connections.pool import connect
 from ash_server.store.log.events import append_events
 from ash_server.store.log.notify import notify
 from ash_server.store.sessions import create_session, session_id_for
 from ash_shared import Context, Normalizer, parse_jsonl
+from ash_shared.model.message import LAST_SEQUENCE
 from tests.conftest import POOLER
 from tests.ports import free_port
 from tests.server.cli.test_cli import Ran, ran_here
@@ -300,6 +305,23 @@ async def test_long_session_starts_near_its_end(server: str, store: AsyncConnect
     assert errors.read_text() == "ash: starting with the last 1,000 events; --after 0 shows all\n"
     whole = run(tmp_path, server, "tail", "joined", "--after", "0", "--until-end")
     assert whole.out.startswith("> Count.\n● 1 2 3 ")
+
+
+@pytest.mark.parametrize(("last", "cursor"), [(3, 11), (4, 2), (9, 0), (None, 11)])
+def test_last_events_are_on_several_pages(last: int | None, cursor: int) -> None:
+    """A page without chunks may be short, or empty, although others precede it."""
+    pages = {LAST_SEQUENCE: ([12, 15, 16], 11), 11: ([], 6), 6: ([1, 3], None)}
+
+    class Server:
+        def list_events(self, session: UUID, *, before: int, limit: int, collapse: bool) -> Any:
+            sequences, prev_before = pages[before]
+            events = [SimpleNamespace(sequence=sequence) for sequence in sequences[-limit:]]
+            return SimpleNamespace(events=events, prev_before=prev_before)
+
+    options = TailOptions(None, last, until_end=False, follows=True, as_json=False)
+    follower = _Follower(cast("AshClient", Server()), options, JsonPrinter())
+
+    assert follower._start_cursor(UUID(int=1)) == cursor
 
 
 async def test_stops_when_its_output_is_closed(server: str, store: AsyncConnection, tmp_path: Path) -> None:
