@@ -211,8 +211,8 @@ async def get_event_page(
         rows = await get_events(conn, session_id, **page)
         return rows, _cursors(rows, limit, is_backward=is_backward, is_centered=is_centered)
     params = _to_params(session_id, page)
-    last = await check_cursor(conn, session_id, 0)
-    bounds = bound(params["after"], page.get("before"), last, most)
+    dropped, last = await _read_bounds(conn, session_id, 0)
+    bounds = bound(max(params["after"], dropped), page.get("before"), last, most)
     params |= {"after": bounds.after, "before": bounds.before}
     if is_backward:
         rows = (await _fetch_events(conn, _PREVIOUS_EVENTS, params))[::-1]
@@ -233,10 +233,10 @@ async def _fetch_filtered_around(
     """Return the page around a place from a limited number of events on both sides."""
     check_keywords("get_events", page, EventFilter)
     params = _to_params(session_id, page)
-    last = await check_cursor(conn, session_id, 0)
-    middle = min(last + 1, await _find_middle(conn, params, page) or END)
+    dropped, last = await _read_bounds(conn, session_id, 0)
+    middle = max(dropped + 1, min(last + 1, await _find_middle(conn, params, page) or END))
     preceding, following = (
-        bound(params["after"], middle, last, most // 2),
+        bound(max(params["after"], dropped), middle, last, most // 2),
         bound(middle - 1, None, last, most // 2),
     )
     half = params["limit"] // 2
@@ -330,14 +330,19 @@ async def check_cursor(conn: AsyncConnection, session_id: UUID, after: int) -> i
     Raises SessionNotFound, CursorAhead if the cursor is past the end, and the errors of a restore: a stream that has
     begun could not answer them.
     """
+    _, last = await _read_bounds(conn, session_id, after)
+    if after > last:
+        raise CursorAhead(f"the last sequence is {last}", currentSequence=last)
+    return last
+
+
+async def _read_bounds(conn: AsyncConnection, session_id: UUID, after: int) -> tuple[int, int]:
+    """Return the sequence before the log and its last sequence; restores a cold session that has later events."""
     params = {"session_id": session_id, "after": after}
     row = await (await conn.execute(SQL.last_sequence, params)).fetchone()
     if not row:
         raise SessionNotFound
-    last: int = row[0]
-    if after > last:
-        raise CursorAhead(f"the last sequence is {last}", currentSequence=last)
-    return last
+    return row[0], row[1]
 
 
 def parse_cursor(text: str) -> int | str:

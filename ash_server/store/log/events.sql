@@ -67,8 +67,8 @@ ORDER BY sequence DESC LIMIT 1
 SELECT id::text, external_id, provider_session_id FROM sessions WHERE id = %b
 
 -- name: last_sequence
--- The last sequence of the log. Raises an error if events after a cursor are in an archive.
-SELECT event_sequence, CASE WHEN event_sequence > %(after)b::bigint AND EXISTS (
+-- The sequence before the log, and its last one. Raises an error if events after a cursor are in an archive.
+SELECT last_dropped_sequence, event_sequence, CASE WHEN event_sequence > %(after)b::bigint AND EXISTS (
     SELECT FROM cold_sessions WHERE cold_sessions.session_id = session_counters.session_id AND restored_at IS NULL
 ) THEN cold_text(session_id) END
 FROM session_counters WHERE session_id = %(session_id)b

@@ -5,9 +5,11 @@ import json
 from typing import Any
 from uuid import UUID
 
+import pytest
 from psycopg import AsyncConnection
 
 from ash_server.store.connections.pool import connect
+from ash_server.store.log import events as log_events
 from ash_server.store.log.events import (
     append_events,
     end_session,
@@ -241,6 +243,20 @@ async def test_append_after_rebuild_continues_open_turn(
     assert [event["type"] for event in events] == ["reset", *(name for _, _, name in DERIVED)]
     assert len({event["turnId"] for event in events[1:]}) == 1
     assert "orphan" not in events[4]["payload"]
+
+
+@pytest.mark.parametrize("options", [{}, {"before": 10**6}, {"at": 1}, {"after": 3}])
+async def test_filtered_pages_begin_where_a_rebuilt_log_begins(
+    connection: AsyncConnection, session_id: UUID, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    await store(connection, session_id, PROMPT, CALL, RESULT, ANSWER)
+    await rebuild_events(connection, session_id)
+    log = await get_events(connection, session_id)
+    monkeypatch.setattr(log_events, "MAX_COLLAPSED", len(log) * (2 if "at" in options else 1))
+
+    page, cursors = await log_events.get_event_page(connection, session_id, collapse=True, **options)
+
+    assert (page, cursors) == (log, {})
 
 
 async def test_rebuild_is_atomic(connection: AsyncConnection, session_id: UUID, database_url: str) -> None:
