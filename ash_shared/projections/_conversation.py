@@ -7,6 +7,7 @@ A call is in the answer that made it, and its result, whenever it came, directly
 result is dropped, as is a result without a call: nothing is invented to fill the gap. `keep_calls` keeps the call.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -35,6 +36,8 @@ class UserMessage:
     """A message of the user, or text sent in the user's name."""
 
     blocks: list[Block]
+    size: int = 0
+    """Size of its events."""
 
 
 @dataclass(slots=True)
@@ -62,6 +65,8 @@ class Answer:
     """True if another message or turn has begun."""
     is_over: bool = False
     """True if its turn has ended: its pending calls will get no result."""
+    size: int = 0
+    """Size of its events."""
 
 
 Item: TypeAlias = UserMessage | Answer
@@ -91,19 +96,23 @@ class ConversationFold:
         self._open_calls = open_calls
         self._keep_calls = keep_calls
 
-    def add(self, event: WireEvent) -> None:
+    def add(self, event: WireEvent, size: int = 0) -> None:
         handler = _HANDLERS.get(event["type"])
         if handler is not None and is_main(event):
+            self._fold.size = size
             handler(self._fold, event)
 
-    def take(self, *, is_full: bool = False) -> list[Item]:
+    def size(self) -> int:
+        """Return the size of the events in the items that `take` left."""
+        return sum(item.size for item in self._fold.items)
+
+    def take(self, max_size: int | None = None) -> list[Item]:
         """Return and forget the items that later events do not change.
 
-        A call without a result waits for `MAX_WAITING_ITEMS` later items; if `is_full`, for none.
+        A call without a result waits for `MAX_WAITING_ITEMS` items, and until its item and the later ones exceed
+        `max_size`.
         """
-        ready = self._fold.count_ready(0 if is_full else MAX_WAITING_ITEMS)
-        taken, self._fold.items[:ready] = self._fold.items[:ready], []
-        return self._finished(taken, None)
+        return self._finished(self._fold.take(max_size), None)
 
     def end(self) -> list[Item]:
         """Return the other items at the end of the log."""
@@ -130,12 +139,14 @@ class _Fold:
 
     def __init__(self) -> None:
         self.items: list[Item] = []
+        self.size = 0
+        """Size of the event that is added."""
         self._waiting: dict[str, tuple[ConversationCall, Answer]] = {}
 
     def add_user(self, *blocks: Block) -> None:
         kept = [block for block in blocks if not _is_blank(block)]
         if kept:
-            self.items.append(UserMessage(kept))
+            self.items.append(UserMessage(kept, self.size))
 
     def answer(self, event: WireEvent, *, calls: bool) -> Answer:
         """Return the answer that the event belongs to."""
@@ -143,8 +154,9 @@ class _Fold:
         last = self.items[-1] if self.items else None
         if isinstance(last, Answer) and _continues(last, turn, response, calls=calls):
             last.turn, last.response = last.turn or turn, last.response or response
+            last.size += self.size
             return last
-        answer = Answer(turn, response)
+        answer = Answer(turn, response, size=self.size)
         self.items.append(answer)
         return answer
 
@@ -156,20 +168,26 @@ class _Fold:
         call, answer = self._waiting.pop(payload["toolCallId"], (None, None))
         if call is not None and answer is not None:
             call.result, answer.is_seen = payload, True
+            answer.size += self.size
 
-    def count_ready(self, waits: int) -> int:
-        """Return the number of items at the beginning that later events do not change, but for a late result."""
-        ready = max(0, len(self.items) - 1)
-        return next(
-            (
-                place
-                for place, item in enumerate(self.items[:ready])
-                if isinstance(item, Answer)
-                and len(self.items) - place <= waits
-                and any(call.result is None for call in item.calls)
-            ),
-            ready,
-        )
+    def take(self, max_size: int | None) -> list[Item]:
+        """Remove the items at the beginning that later events do not change, but for a late result."""
+        ready = self._count_ready(math.inf if max_size is None else max_size)
+        taken, self.items[:ready] = self.items[:ready], []
+        for item in taken:
+            for call in item.calls if isinstance(item, Answer) else ():
+                if self._waiting.get(call.id, (None,))[0] is call:
+                    del self._waiting[call.id]
+        return taken
+
+    def _count_ready(self, max_size: float) -> int:
+        size = sum(item.size for item in self.items)
+        for place, item in enumerate(self.items[:-1]):
+            can_wait = len(self.items) - place <= MAX_WAITING_ITEMS and size <= max_size
+            if can_wait and isinstance(item, Answer) and any(call.result is None for call in item.calls):
+                return place
+            size -= item.size
+        return max(0, len(self.items) - 1)
 
     def leave(self, *, is_over: bool) -> None:
         last = self.items[-1] if self.items else None

@@ -78,12 +78,7 @@ class StandingLog:
         """Index of the first event of each record and answer."""
         self._members: dict[str, list[int]] = defaultdict(list)
         """Indexes of the events of each record and answer."""
-        self._begins: list[int] = []
-        """Index of the first event of each turn."""
-        self._turns: list[tuple[int, int]] = []
-        """Indexes of the first event and the first content of each turn with content."""
-        self._known_turns: dict[str, int] = {}
-        self._has_marks = False
+        self._turns = _Turns()
 
     def events(self) -> list[WireEvent]:
         return [event for place, event in enumerate(self._events) if place not in self._revoked]
@@ -91,12 +86,8 @@ class StandingLog:
     def __len__(self) -> int:
         return len(self._events) - len(self._revoked)
 
-    def length(self) -> int:
-        """Return the number of events, including those that were retracted one by one."""
-        return len(self._events)
-
     def turns(self) -> int:
-        return len(self._turns)
+        return len(self._turns.counted)
 
     def add(self, event: WireEvent) -> None:
         place = len(self._events)
@@ -105,24 +96,7 @@ class StandingLog:
         for name in _names(event):
             self._first.setdefault(name, place)
             self._members[name].append(place)
-        self._count_turn(event, place)
-
-    def _count_turn(self, event: WireEvent, place: int) -> None:
-        if self._begins_turn(event):
-            self._begins.append(place)
-        if event.get("turnId") is not None:
-            self._known_turns.setdefault(event["turnId"], place)
-        begin = self._begins[-1] if self._begins else 0
-        if event["type"] in _CONTENT_TYPES and (not self._turns or self._turns[-1][0] < begin):
-            self._turns.append((begin, place))
-
-    def _begins_turn(self, event: WireEvent) -> bool:
-        """True if the event begins a turn: by turn id, or else by `turn_start`, or else, without either, by prompts."""
-        turn, wire = event.get("turnId"), event["type"]
-        self._has_marks = self._has_marks or turn is not None or wire == "turn_start"
-        if turn is not None:
-            return turn not in self._known_turns
-        return wire == "turn_start" or (not self._has_marks and is_prompt(event))
+        self._turns.add(event, place)
 
     def has(self, payload: Mapping[str, Any]) -> bool:
         """True if all that a retraction names is in the log, whatever precedes the log."""
@@ -133,7 +107,7 @@ class StandingLog:
         )
         has_events = self._places.keys() >= set(payload.get("eventIds") or ())
         has_records = self._first.keys() >= {*names, *([] if first is None else [first])}
-        return has_events and has_records and turns < max(len(self._turns), 1)
+        return has_events and has_records and turns < max(len(self._turns.counted), 1)
 
     def retract(self, payload: Mapping[str, Any]) -> None:
         names = payload.get("eventIds") or ()
@@ -142,22 +116,17 @@ class StandingLog:
             self._revoked.update(self._members.pop(name, ()))
         if payload.get("fromMessageId") is not None:
             self._truncate(self._first.get(payload["fromMessageId"], 0))
-        turns = payload.get("turns") or 0
-        if turns > 0:
-            self._truncate(self._turns[-turns][0] if turns <= len(self._turns) else 0)
+        if (turns := payload.get("turns") or 0) > 0:
+            self._truncate(self._turns.begin(turns))
 
     def _truncate(self, place: int) -> None:
         while len(self._events) > place:
             self._remove(len(self._events) - 1, self._events.pop())
-        while self._begins and self._begins[-1] >= place:
-            self._begins.pop()
-        while self._turns and self._turns[-1][1] >= place:
-            self._turns.pop()
+        self._turns.truncate(place)
 
     def _remove(self, place: int, event: WireEvent) -> None:
         self._revoked.discard(place)
         _drop(self._places, event["id"], place)
-        _drop(self._known_turns, event.get("turnId"), place)
         for name in _names(event):
             _drop(self._first, name, place)
             members = self._members.get(name)
@@ -165,26 +134,88 @@ class StandingLog:
                 members.pop()
 
 
+class _Turns:
+    """The turns of a log, to which events are added with their indexes."""
+
+    def __init__(self) -> None:
+        self.counted: list[tuple[int, int]] = []
+        """Indexes of the first event and the first content of each turn with content."""
+        self._begins: list[int] = []
+        """Index of the first event of each turn."""
+        self._known: dict[str, int] = {}
+        self._has_marks = False
+
+    def add(self, event: WireEvent, place: int) -> None:
+        if self._begins_turn(event):
+            self._begins.append(place)
+        if event.get("turnId") is not None:
+            self._known.setdefault(event["turnId"], place)
+        begin = self._begins[-1] if self._begins else 0
+        if event["type"] in _CONTENT_TYPES and (not self.counted or self.counted[-1][0] < begin):
+            self.counted.append((begin, place))
+
+    def _begins_turn(self, event: WireEvent) -> bool:
+        """True if the event begins a turn: by turn id, or else by `turn_start`, or else, without either, by prompts."""
+        turn, wire = event.get("turnId"), event["type"]
+        self._has_marks = self._has_marks or turn is not None or wire == "turn_start"
+        if turn is not None:
+            return turn not in self._known
+        return wire == "turn_start" or (not self._has_marks and is_prompt(event))
+
+    def begin(self, turns: int) -> int:
+        """Return the index of the first event of the last turns with content."""
+        return self.counted[-turns][0] if turns <= len(self.counted) else 0
+
+    def truncate(self, place: int) -> None:
+        while self._begins and self._begins[-1] >= place:
+            self._begins.pop()
+        while self.counted and self.counted[-1][1] >= place:
+            self.counted.pop()
+        _drop_from(self._known, place)
+
+
 class Truncations:
-    """The sequences between which retractions remove all events: those of turns, and from a message."""
+    """The sequences between which retractions remove all events: those of turns, and from a message.
+
+    The rules are those of `StandingLog`, which needs more memory.
+    """
 
     def __init__(self) -> None:
         self.spans: list[tuple[int, int]] = []
         """The first removed sequence, and the retraction's."""
-        self._log = StandingLog()
         self._sequences = array("q")
+        self._first: dict[str, int] = {}
+        self._turns = _Turns()
+
+    def __len__(self) -> int:
+        """Return the number of names that are kept."""
+        return len(self._first)
 
     def add(self, event: WireEvent) -> None:
         """Add an event with its sequence."""
-        if event["type"] != "retraction":
-            self._log.add(event)
-            self._sequences.append(event["sequence"])
+        if event["type"] == "retraction":
+            self._retract(event["payload"], event["sequence"])
             return
-        self._log.retract(event["payload"])
-        kept = self._log.length()
+        place = len(self._sequences)
+        for name in _names(event):
+            self._first.setdefault(name, place)
+        self._turns.add(event, place)
+        self._sequences.append(event["sequence"])
+
+    def _retract(self, payload: Mapping[str, Any], sequence: int) -> None:
+        kept = len(self._sequences)
+        if payload.get("fromMessageId") is not None:
+            kept = self._truncate(self._first.get(payload["fromMessageId"], 0), kept)
+        if (turns := payload.get("turns") or 0) > 0:
+            kept = self._truncate(self._turns.begin(turns), kept)
         if kept < len(self._sequences):
-            self.spans.append((self._sequences[kept], event["sequence"]))
+            self.spans.append((self._sequences[kept], sequence))
             del self._sequences[kept:]
+
+    def _truncate(self, place: int, kept: int) -> int:
+        self._turns.truncate(place)
+        _drop_from(self._first, place)
+        return min(place, kept)
 
 
 class RetractedEvents:
@@ -229,6 +260,12 @@ def truncates(retraction: WireEvent) -> bool:
 def _names(event: WireEvent) -> set[str]:
     """Return the ids that a retraction may use for the record or answer of an event."""
     return {event[key] for key in ("recordId", "responseId") if event.get(key) is not None}
+
+
+def _drop_from(places: dict[str, int], place: int) -> None:
+    """Remove the last entries, from a place on: places are in ascending order."""
+    while places and next(reversed(places.values())) >= place:
+        places.popitem()
 
 
 def _drop(places: dict[str, int], name: str | None, place: int) -> None:

@@ -58,8 +58,11 @@ class AnthropicFold:
         self._writer = _Writer()
         self.add = self._conversation.add
 
-    def take(self, *, is_full: bool = False) -> list[AnthropicMessage]:
-        self._writer.add(self._conversation.take(is_full=is_full))
+    def size(self) -> int:
+        return self._conversation.size() + self._writer.size
+
+    def take(self, max_size: int | None = None) -> list[AnthropicMessage]:
+        self._writer.add(self._conversation.take(max_size))
         return self._writer.take()
 
     def end(self) -> list[AnthropicMessage]:
@@ -72,13 +75,17 @@ class _Writer:
 
     def __init__(self) -> None:
         self._messages: list[AnthropicMessage] = []
+        self.size = 0
+        """Size of the events in the last message."""
 
     def add(self, items: Iterable[Item]) -> None:
         for item in items:
+            count = len(self._messages)
             if isinstance(item, UserMessage):
                 _add(self._messages, "user", [BLOCKS[block["type"]](block) for block in item.blocks])
             else:
                 _add_answer(self._messages, item)
+            self.size = item.size + (self.size if len(self._messages) == count else 0)
 
     def take(self) -> list[AnthropicMessage]:
         taken, self._messages = self._messages[:-1], self._messages[-1:]

@@ -44,9 +44,10 @@ class OpenAiFold:
     def __init__(self) -> None:
         self._conversation = ConversationFold()
         self.add = self._conversation.add
+        self.size = self._conversation.size
 
-    def take(self, *, is_full: bool = False) -> list[OpenAiMessage]:
-        return list(_messages(self._conversation.take(is_full=is_full)))
+    def take(self, max_size: int | None = None) -> list[OpenAiMessage]:
+        return list(_messages(self._conversation.take(max_size)))
 
     def end(self) -> list[OpenAiMessage]:
         return list(_messages(self._conversation.end()))

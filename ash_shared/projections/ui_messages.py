@@ -4,8 +4,8 @@ Builds the messages from the chunks of `UiChunks`, as clients of the AI SDK do (
 message that was followed and one that was loaded are the same. `validateUIMessages` accepts them.
 """
 
+import math
 from collections.abc import Callable, Mapping
-from itertools import chain
 from typing import Any
 
 from ash_shared.projections._retractions import Events, WireEvent, standing, wire_events
@@ -35,17 +35,22 @@ class UiMessageFold:
     def __init__(self) -> None:
         self._chunks, self._reader = UiChunks(), UiMessageReader()
 
-    def add(self, event: WireEvent) -> None:
+    def add(self, event: WireEvent, size: int = 0) -> None:
         for chunk in self._chunks.add(event):
             self._reader.add(chunk)
+        self._reader.count(size)
 
-    def take(self, *, is_full: bool = False) -> list[UiMessage]:
+    def size(self) -> int:
+        """Return the size of the events in the messages that `take` left."""
+        return sum(self._reader.sizes)
+
+    def take(self, max_size: int | None = None) -> list[UiMessage]:
         """Return and forget the messages that later events do not change.
 
-        A call without a result waits for `MAX_WAITING_MESSAGES` later messages; if `is_full`, for none. A later result
-        is then data of another message.
+        A call without a result waits for `MAX_WAITING_MESSAGES` messages, and until its message and the later ones
+        exceed `max_size`. A later result is then data of another message.
         """
-        return self._reader.take(0 if is_full else MAX_WAITING_MESSAGES)
+        return self._reader.take(math.inf if max_size is None else max_size)
 
     def end(self) -> list[UiMessage]:
         """Return the other messages at the end of the log."""
@@ -59,6 +64,8 @@ class UiMessageReader:
 
     def __init__(self) -> None:
         self.messages: list[UiMessage] = []
+        self.sizes: list[int] = [0]
+        """Sizes of the events in the messages, or in the data before the first."""
         self._open: UiMessage | None = None
         self._parts: dict[str, UiPart] = {}
         """The open texts and the calls of the open message, by id."""
@@ -73,19 +80,25 @@ class UiMessageReader:
         else:
             _HANDLERS.get(chunk["type"], UiMessageReader._append)(self, chunk)
 
-    def take(self, waits: int) -> list[UiMessage]:
+    def count(self, size: int) -> None:
+        """Add the size of the last event."""
+        self.sizes += [0] * (len(self.messages) - len(self.sizes))
+        self.sizes[-1] += size
+
+    def take(self, max_size: float) -> list[UiMessage]:
         """Return and remove the complete messages but the last, which may get data."""
         complete = max(0, len(self.messages) - (2 if self._open else 1))
         waiting = {id(part): name for name, part in self._waiting.items()}
-        names = [
-            [waiting[id(part)] for part in message["parts"] if id(part) in waiting]
-            for message in self.messages[:complete]
-        ]
-        old = len(self.messages) - waits
-        ready = next((place for place in range(max(0, old), complete) if names[place]), complete)
-        for name in chain.from_iterable(names[:ready]):
-            del self._waiting[name]
-        taken, self.messages[:ready] = self.messages[:ready], []
+        taken, size = list[UiMessage](), sum(self.sizes)
+        for place, message in enumerate(self.messages[:complete]):
+            names = [waiting[id(part)] for part in message["parts"] if id(part) in waiting]
+            if names and len(self.messages) - place <= MAX_WAITING_MESSAGES and size <= max_size:
+                break
+            for name in names:
+                del self._waiting[name]
+            taken.append(message)
+            size -= self.sizes[place]
+        self.messages[: len(taken)], self.sizes[: len(taken)] = [], []
         return taken
 
     def end(self) -> None:

@@ -17,12 +17,14 @@ from ash_server.api.http.bodies import JSON
 from ash_server.api.http.dependencies import InjectedReader
 from ash_server.api.http.openapi.operations import documents, text
 from ash_server.api.http.problems import READ_ERRORS, error_responses
-from ash_server.api.http.redaction import is_redacted
+from ash_server.api.http.redaction import is_redacted, mark_as_redacted
 from ash_server.api.http.streaming import buffered, start_response
 from ash_server.errors import NotFound, SessionChanged, SessionNotFound, SessionTooLarge
+from ash_server.redaction import redact_text
 from ash_server.store import Store
 from ash_server.store.conversation.conversation_reader import ConversationReader
 from ash_server.store.conversation.projection_inputs import MAX_BYTES, MAX_READS
+from ash_server.store.conversation.standing_events import EventPart
 from ash_shared.eventlog import Event
 from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.projections import (
@@ -108,10 +110,14 @@ class _Projection(NamedTuple):
 class _Fold(Protocol):
     """Folds the events of a session, in order and without retracted ones, into messages."""
 
-    def add(self, event: Event, /) -> None: ...
+    def add(self, event: Event, size: int, /) -> None: ...
 
-    def take(self, *, is_full: bool = False) -> list[dict[str, Any]]:
-        """Return and forget the messages that later events do not change; if `is_full`, also calls that wait."""
+    def size(self) -> int:
+        """Return the size of the events in the messages that `take` left."""
+        ...
+
+    def take(self, max_size: int | None, /) -> list[dict[str, Any]]:
+        """Return and forget the messages that later events do not change; calls wait up to a size."""
         ...
 
     def end(self) -> list[dict[str, Any]]: ...
@@ -128,25 +134,29 @@ class _StreamedMessages(NamedTuple):
         self, conversation: ConversationReader, session_id: UUID, redacts: bool
     ) -> AsyncGenerator[bytes, None]:
         """Yield JSON. Raises SessionNotFound, SessionChanged; SessionTooLarge for a very large message."""
-        fold, size, separator = self.fold(), 0, b'{"messages":['
+        fold, separator = self.fold(), b'{"messages":['
         async with aclosing(
             conversation.stream_standing(session_id, whole=self.whole, redacts=redacts)
         ) as parts:
             async for part in parts:
-                size += part.size
-                texts = await asyncio.to_thread(self._add, fold, part.events, is_full=size > MAX_BYTES)
+                texts = await asyncio.to_thread(self._add, fold, part, redacts)
                 if texts:
                     yield separator + b",".join(texts)
-                    size, separator = part.size, b","
-                elif size > MAX_BYTES:
+                    separator = b","
+                elif fold.size() > MAX_BYTES:
                     raise SessionTooLarge
-        texts = await asyncio.to_thread(lambda: list(map(self.encode, fold.end())))
+        texts = await asyncio.to_thread(lambda: self._encode(fold.end(), redacts))
         yield (separator if texts or separator != b"," else b"") + b",".join(texts) + b"]}"
 
-    def _add(self, fold: _Fold, events: Iterable[Event], *, is_full: bool) -> list[bytes]:
-        for event in events:
-            fold.add(event)
-        return list(map(self.encode, fold.take(is_full=is_full)))
+    def _add(self, fold: _Fold, part: EventPart, redacts: bool) -> list[bytes]:
+        for event, size in zip(part.events, part.sizes, strict=True):
+            fold.add(event, size)
+        return self._encode(fold.take(MAX_BYTES), redacts)
+
+    def _encode(self, messages: Iterable[dict[str, Any]], redacts: bool) -> list[bytes]:
+        """Encode messages, and redact what only their parts together show to be a secret."""
+        texts = map(self.encode, messages)
+        return [redact_text(text.decode()).encode() for text in texts] if redacts else list(texts)
 
 
 def _prompt_projection(project: Callable[[list[Event]], str]) -> _Projection:
@@ -260,7 +270,10 @@ class ProjectionController(Controller):
             raise NotFound(f"The projections are {', '.join(PROJECTIONS)}.")
         redacts = is_redacted(request.scope)
         if isinstance(projection, _StreamedMessages):
-            return await reader(lambda store: _start(projection, store, session_id, redacts), session_id)
+            response = await reader(lambda store: _start(projection, store, session_id, redacts), session_id)
+            if redacts:
+                mark_as_redacted(request.scope)
+            return response
         content = await reader(
             lambda store: projection.render(store.conversation, session_id, redacts), session_id
         )

@@ -64,7 +64,7 @@ async def _read_standing(connect: Connect, session_id: UUID, *, whole: bool, red
     async with aclosing(stream_standing(connect, session_id, whole=whole, redacts=redacts)) as parts:
         async for part in parts:
             events += part.events
-            size += part.size
+            size += sum(part.sizes)
             if size > MAX_BYTES:
                 raise SessionTooLarge
     return events

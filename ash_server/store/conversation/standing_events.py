@@ -13,7 +13,7 @@ from uuid import UUID
 
 import msgspec
 
-from ash_server.errors import SessionChanged, SessionNotFound
+from ash_server.errors import SessionChanged, SessionNotFound, SessionTooLarge
 from ash_server.store.connections.pool import Connect
 from ash_server.store.conversation.redacted_rows import redact_event
 from ash_server.store.log.events import SQL, StoredEvent, get_events_since, get_marks
@@ -25,6 +25,9 @@ _PAGE, _PAGE_BYTES = 1000, 4 * 1024 * 1024
 _FIRST_PAGE = 100
 """A short page, for an early first byte."""
 
+MAX_TRUNCATED = 500_000
+"""Records and answers before a retraction that truncates the log: about 100 MB."""
+
 _COMMON_FIELDS = frozenset({"parentToolCallId", "sidechain"})
 """Payload fields that every projection reads."""
 _HIDDEN_TYPES = types_where(lambda row: row.is_hidden)
@@ -32,10 +35,10 @@ _NOT_SHOWN = CHUNKS | {"reset", "retraction"}
 
 
 class EventPart(NamedTuple):
-    """Events of a page, and their size in bytes."""
+    """Events of a page, and their sizes in bytes."""
 
     events: list[Event]
-    size: int
+    sizes: list[int]
 
 
 class _Start(NamedTuple):
@@ -63,7 +66,8 @@ async def stream_standing(
     """Yield the complete events that are not retracted, as far as the log now goes, holding no connection.
 
     `whole`: with all payloads, and the events before the last summary. `redacts`: without secrets, because a
-    projection may cut them. Raises SessionNotFound, SessionChanged if the log is deleted or rebuilt.
+    projection may cut them. Raises SessionNotFound, SessionChanged if the log is deleted or rebuilt,
+    SessionTooLarge beyond `MAX_TRUNCATED`.
     """
     after, last, retracted = await _find_start(connect, session_id, whole=whole)
     keep = _keep_whole if whole else _keep_for_conversation
@@ -115,6 +119,8 @@ async def _find_spans(connect: Connect, session_id: UUID, after: int, last: int)
     async with aclosing(_stream_pages(connect, session_id, after, last)) as pages:
         async for page in pages:
             await asyncio.to_thread(add, page)
+            if len(truncations) > MAX_TRUNCATED:
+                raise SessionTooLarge
     return truncations.spans
 
 
@@ -157,7 +163,7 @@ def _decode(
         if not retracted.has(decoded):
             shown = msgspec.json.decode(redact_event(event).wire_bytes()) if redacts else decoded
             events.append(keep(shown))
-    return EventPart(events, sum(map(_size, events)))
+    return EventPart(events, list(map(_size, events)))
 
 
 def _keep_whole(event: Event) -> Event:

@@ -11,6 +11,7 @@ import pytest
 from httpx2 import AsyncClient
 
 import ash_server
+from ash_server.api.http import redaction
 from ash_server.api.sessions import projections
 from ash_server.store import Store
 from ash_server.store.connections.pool import connect
@@ -340,14 +341,34 @@ async def test_unread_events_do_not_count_as_size(
     await client.post(f"{session}/events", json=events)
     fits = {name: (await client.get(f"{session}/projections/{name}")).status_code for name in PROJECTIONS}
 
+    call = {"toolCallId": "a", "toolName": "shell", "args": {}}
     result = {"toolCallId": "a", "result": large}
-    await client.post(f"{session}/events", json={"type": "tool_result", "payload": result})
+    events = [{"type": "tool_call", "payload": call}, {"type": "tool_result", "payload": result}]
+    await client.post(f"{session}/events", json=events)
     responses = {name: await client.get(f"{session}/projections/{name}") for name in PROJECTIONS}
 
     assert fits == {name: 422 if name == "ui-messages" else 200 for name in PROJECTIONS}
     assert {name: response.status_code for name, response in responses.items()} == {
         name: 200 if name == "session-summary" else 422 for name in PROJECTIONS
     }
+
+
+@pytest.mark.parametrize("name", ["openai-messages", "anthropic-messages"])
+async def test_events_of_a_subagent_do_not_count_as_size(
+    client: AsyncClient, session: str, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(projections, "MAX_BYTES", 10_000)
+    monkeypatch.setattr(standing_events, "_FIRST_PAGE", 3)
+    call = {"toolCallId": "a", "toolName": "Task", "args": {}}
+    within = [("assistant_done", {"text": "x" * 8_000, "parentToolCallId": "a"}) for _ in range(9)]
+    result = ("tool_result", {"toolCallId": "a", "result": "All of them."})
+    log = [("user_message", {"text": "Count."}), ("tool_call", call), *within, result]
+    await client.post(f"{session}/events", json=[{"type": type, "payload": payload} for type, payload in log])
+
+    messages = (await projected(client, session, name))["messages"]
+
+    assert [message["role"] for message in messages][:2] == ["user", "assistant"]
+    assert "All of them." in json.dumps(messages)
 
 
 RETRACTED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
@@ -385,6 +406,39 @@ async def test_streamed_projections_omit_retracted_events(
 
     for name in ("openai-messages", "anthropic-messages", "claude-prompt", "ui-messages"):
         assert await projected(client, session, name) == PROJECTIONS[name][1](stored), name
+
+
+async def test_truncated_logs_are_read_up_to_a_limit(
+    client: AsyncClient, session: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = [("user_message", {"text": "Go on."}, {"recordId": f"r{number}"}) for number in range(9)]
+    events = [
+        {"type": type, "payload": payload, **names}
+        for type, payload, names in [*log, ("retraction", {"turns": 1}, {})]
+    ]
+    await client.post(f"{session}/events", json=events)
+    sizes = []
+    for most in (8, 7):
+        monkeypatch.setattr(standing_events, "MAX_TRUNCATED", most)
+        response = await client.get(f"{session}/projections/openai-messages")
+        sizes.append((response.status_code, len(response.json().get("messages", ()))))
+
+    assert sizes == [(200, 8), (422, 0)]
+
+
+async def test_redacted_messages_are_sent_before_the_last_are_read(
+    client: AsyncClient, session: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The middleware keeps a body until it is complete."""
+    secret = "ghp_" + "a1B2" * 9
+    prompt = {"type": "user_message", "payload": {"text": f"Use {secret}."}}
+    await client.post(f"{session}/events", json=prompt)
+    monkeypatch.setattr(redaction, "_Body", None)
+
+    for name in ("openai-messages", "anthropic-messages", "ui-messages"):
+        shown = await client.get(f"{session}/projections/{name}", params={"redact": "1"})
+
+        assert (shown.status_code, secret in shown.text, "[redacted" in shown.text) == (200, False, True)
 
 
 async def test_first_messages_are_sent_before_the_last_are_read(

@@ -1,6 +1,7 @@
 """Messages of Vercel's AI SDK, and the chunks that its client builds them from; the client itself is in
 tests/server/api/test_ui_stream.py."""
 
+import gc
 import json
 from importlib import resources
 from pathlib import Path
@@ -14,6 +15,7 @@ from ash_shared import to_anthropic_messages, to_openai_messages, to_ui_messages
 from ash_shared.eventlog import Normalizer, parse_line
 from ash_shared.model.event_types import CATALOGUE, CHUNKS
 from ash_shared.projections import AnthropicFold, OpenAiFold, UiMessageFold, UiMessageStream
+from ash_shared.projections._conversation import Answer
 from ash_shared.projections._retractions import standing, wire_events
 from ash_shared.projections.ui_messages import UiMessageReader
 from tests.shared.event_examples import EXAMPLES, example
@@ -452,13 +454,41 @@ def test_calls_without_a_result_do_not_wait_for_ever() -> None:
     counts = {}
     for fold in (UiMessageFold(), OpenAiFold()):
         for event in events[:1000]:
-            fold.add(event)
-        waiting = len(fold.take()), len(fold.take(is_full=True))
+            fold.add(event, 1)
+        waiting = len(fold.take()), len(fold.take(500))
         for event in events[1000:]:
-            fold.add(event)
+            fold.add(event, 1)
         counts[type(fold)] = (*waiting, len(fold.end()))
 
     assert counts == {UiMessageFold: (997, 0, 104), OpenAiFold: (0, 996, 104)}
+
+
+def test_the_oldest_calls_stop_waiting_when_messages_are_large() -> None:
+    """Otherwise a call would lose a result that comes next."""
+    old = ("tool_call", {"toolCallId": "old", "toolName": "Bash", "args": {}})
+    talk = [("user_message", {"text": "Go on."}), ("assistant_done", {"text": "Yes."})] * 10
+    events = log(START, old, ("turn_end", {}), *talk, START, CALL, RESULT)
+    for fold in (UiMessageFold(), OpenAiFold(), AnthropicFold()):
+        for event in events[:-1]:
+            fold.add(event, 100)
+        taken, size = json.dumps(fold.take(1500)), fold.size()
+        fold.add(events[-1], 100)
+        rest = json.dumps(fold.end())
+
+        assert 0 < size <= 1500, fold
+        assert ("Go on." in taken, RESULT[1]["result"] in rest) == (True, True), fold
+
+
+def test_folds_forget_calls_without_a_result() -> None:
+    folds: list[Any] = [OpenAiFold(), AnthropicFold()]
+    for number, fold in enumerate(folds):
+        for turn in range(200):
+            name = {"toolCallId": f"{number}-{turn}", "toolName": "Bash", "args": {}}
+            for event in log(("user_message", {"text": "Go on."}), ("tool_call", name)):
+                fold.add(event, 100)
+            fold.take(1000)
+
+        assert sum(isinstance(each, Answer) for each in gc.get_objects()) < 20, fold
 
 
 @settings(max_examples=50, deadline=None)
