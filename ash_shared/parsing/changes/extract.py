@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
+from ash_shared.model.blocks import without
 from ash_shared.parsing.changes.hunks import MAX_LINE, Action, CallFacts, FileChange, Hunk
 from ash_shared.parsing.changes.line_diff import (
     MAX_COMPARED,
@@ -17,13 +18,16 @@ from ash_shared.parsing.changes.line_diff import (
 )
 from ash_shared.parsing.changes.patches import (
     has_blocks,
+    is_block,
     is_patch,
     read_blocks,
     read_hunks,
     read_patch,
     signed_lines,
+    split_blocks,
 )
 from ash_shared.parsing.tool_names import normal_name
+from ash_shared.records.json_fields import decode_arguments
 
 _PATHS = (
     *("file_path", "filePath", "path", "absolute_path", "notebook_path", "target_file", "file", "filename"),
@@ -48,7 +52,10 @@ _CONTENT = (
     *("content", "contents", "file_text", "fileText", "streamContent", "text", "data", "CodeContent"),
     *("new_source", "newCode", "new_text", "newText"),
 )
-_LISTS = ("edits", "ReplacementChunks", "replacements", "edit", "multiStrReplace", "strReplace", "applyPatch")
+_LISTS = (
+    *("edits", "ReplacementChunks", "replacements", "edit", "multiStrReplace", "strReplace", "applyPatch"),
+    "patches",
+)
 _COMMANDS = ("command", "cmd", "CommandLine", "commands", "script")
 _REPEATS = ("replace_all", "replaceAll", "AllowMultiple")
 _WRAPPERS = ("success", "filediff")
@@ -74,10 +81,10 @@ _KINDS: dict[str, frozenset[str]] = {
         replace_in_file replace_file_content multi_replace_file_content replace_string_in_file editor
         multi_replace_string_in_file str_replace_file insert insert_edit_into_file insert_content apply_patch
         patch apply_diff file_change notebook_edit edit_notebook edit_notebook_file fast_apply
-        applied_diff edited_existing_file"""
+        applied_diff edited_existing_file append append_file append_to_file hashline_edit morph patch_many"""
     ),
     "write": _names(
-        """write write_file write_to_file file_write create create_file save_file create_new_file fs_write
+        """write write_file write_to_file file_write create create_file save save_file create_new_file fs_write
         new_file_created"""
     ),
     "delete": _names("delete delete_file delete_path remove_file rm file_deleted"),
@@ -119,7 +126,10 @@ def facts_of_call(tool: str, input: Any, structured: Any = None) -> CallFacts:
     linear in the size of the values.
     """
     read = _READERS.get(kind_of_call(tool, input))
-    return CallFacts() if read is None else read(input, structured)
+    if read is None:
+        return CallFacts()
+    adapt = _ADAPTED.get(normal_name(tool))
+    return read(input if adapt is None or input.__class__ is not dict else adapt(input), structured)
 
 
 CHANGING_KINDS = frozenset(("edit", "write", "delete", "move"))
@@ -375,7 +385,7 @@ def _one(value: Any, path: str, action: Action, *, compares: bool = True) -> Fil
 def _of_patch(value: Any, path: str, action: Action) -> FileChange | None:
     """Return the change that a patch or blocks describe; None without them."""
     patch, content = _text(value, _PATCHES), _text(value, _CONTENT)
-    if patch is not None and is_patch(patch):
+    if patch is not None and is_patch(patch) and not is_block(patch):
         return FileChange(path, action, read_hunks(patch))
     blocks = next((text for text in (patch, content) if text is not None and has_blocks(text)), None)
     if action == "edit" and blocks is not None:
@@ -448,6 +458,38 @@ def _read(call_input: Any, _structured: Any) -> CallFacts:
         _path({"path": each}) if isinstance(each, str) else _path(each) for each in [call_input, *listed]
     ]
     return CallFacts(reads=tuple(dict.fromkeys(path for path in paths if path)))
+
+
+# Tools with a form of their own
+
+
+def _as_appended(call_input: dict[str, Any]) -> dict[str, Any]:
+    return {**call_input, "mode": "append"}
+
+
+def _as_edits(call_input: dict[str, Any]) -> dict[str, Any]:
+    """Return the patches of several files as a list: gptme writes it as JSON, or the patches as one text."""
+    text, patches = _text(call_input, _CONTENT), _text(call_input, ("patches",))
+    if patches is not None:
+        return {"edits": decode_arguments(patches)}
+    if text is None:
+        return call_input
+    paths = (_text(call_input, ("arguments",)) or "").split()
+    return {"edits": [{"path": path, "patch": patch} for path, patch in split_blocks(text, paths)]}
+
+
+def _as_added_lines(call_input: dict[str, Any]) -> dict[str, Any]:
+    """Return the lines that gptme's `hashline_edit` adds. The lines that it replaces are not in the call."""
+    lines = (_text(call_input, _CONTENT) or "").splitlines()
+    added = "\n".join(line[1:] for line in lines if line.startswith("+"))
+    return {**without(call_input, *_CONTENT), "content": added}
+
+
+_ADAPTED: Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    **dict.fromkeys(_names("append append_file append_to_file"), _as_appended),
+    **dict.fromkeys(_names("hashline_edit"), _as_added_lines),
+    **dict.fromkeys(_names("patch_many"), _as_edits),
+}
 
 
 _HEREDOC = re.compile(r"\s*(?:cd [^\s&]+ && )?apply_?patch <<")

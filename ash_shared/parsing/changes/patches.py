@@ -54,20 +54,38 @@ def _has_added(after: str, lines: list[str]) -> bool:
 
 
 _BLOCK_MARKS = (
-    ("search", re.compile(r"[-<]{5,9} ?SEARCH>?\s*$")),
+    ("search", re.compile(r"[-<]{5,9} ?(?:SEARCH>?|ORIGINAL)\s*$")),
     ("replace", re.compile(r"={5,9}\s*$")),
-    ("", re.compile(r"[+>]{5,9} ?REPLACE>?\s*$")),
+    ("", re.compile(r"[+>]{5,9} ?(?:REPLACE>?|UPDATED)\s*$")),
 )
 _BLOCK_NOTES = re.compile(r":(?:start|end)_line:.*$|-{5,9}\s*$")
+_FIRST_MARK = re.compile(r"\s*[-<]{5,9} ?(?:SEARCH>?|ORIGINAL)\s*$", re.MULTILINE)
 
 
 def has_blocks(text: str) -> bool:
-    """True for a text with blocks of SEARCH and REPLACE."""
-    return "SEARCH" in text and "REPLACE" in text
+    """True for a text with blocks of SEARCH and REPLACE, or of ORIGINAL and UPDATED."""
+    return ("SEARCH" in text and "REPLACE" in text) or ("< ORIGINAL" in text and "> UPDATED" in text)
+
+
+def is_block(text: str) -> bool:
+    """True for a text that begins with such a block: its lines may look like those of a patch."""
+    return _FIRST_MARK.match(text) is not None and has_blocks(text)
+
+
+_FILE_HEADING = re.compile(r"^=== PATH: (.+?) ===$", re.MULTILINE)
+_ANY_FIRST_MARK = re.compile(r"^(?=<<<<<<< ORIGINAL$)", re.MULTILINE)
+
+
+def split_blocks(text: str, paths: list[str]) -> list[tuple[str, str]]:
+    """Return the blocks of gptme's `patch_many` by file: below headings, or else one for each path."""
+    sections = _FILE_HEADING.split(text)
+    if len(sections) > 1:
+        return [*zip(sections[1::2], sections[2::2], strict=True)]
+    return [*zip(paths, _ANY_FIRST_MARK.split(text)[1:], strict=False)]
 
 
 def read_blocks(text: str) -> tuple[Hunk, ...]:
-    """Return the hunks of blocks of SEARCH and REPLACE, as in the tools of Cline and Mistral Vibe."""
+    """Return the hunks of blocks, as in the tools of Cline, Mistral Vibe and gptme."""
     limits = chain(repeat(MAX_EDITS, MAX_COMPARED), repeat(0))
     return tuple(
         Hunk(None, None, tuple(diff_lines(old, new, limit)))

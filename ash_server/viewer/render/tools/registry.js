@@ -61,7 +61,7 @@ const TOOLS = [
      patch apply_diff file_change notebook_edit edit_notebook`,
   ],
   [edit, "delete", "delete delete_file remove_file rm"],
-  [write, "edit", "write write_file write_to_file file_write create create_file save_file save_memory"],
+  [write, "edit", "write write_file write_to_file file_write create create_file save save_file save_memory append append_file"],
   [generic, "move", "move move_file rename rename_file mv copy_file"],
   [
     read,

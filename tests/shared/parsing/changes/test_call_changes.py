@@ -1,5 +1,6 @@
 """The changes of files in single calls, of each tool's form."""
 
+import json
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ UNIFIED = "Index: a.py\n===\n--- a.py\tOriginal\n+++ a.py\tWritten\n@@ -4 +4 @@\
 OLD_NEW = {"old_string": "b", "new_string": "c"}
 REPLACED = (Hunk(None, None, ("-b", "+c")),)
 NUMBERED = (Hunk(4, 4, ("-b", "+c")),)
+ORIGINALS = "<<<<<<< ORIGINAL\nb\n=======\nc\n>>>>>>> UPDATED\n"
 BLOCKS = "<<<<<<< SEARCH\nb\n=======\nc\n>>>>>>> REPLACE\n"
 UNKNOWN_BEFORE = FileChange("a.py", "write", (Hunk(None, None, ("+one", "+two")),), None, True)
 CREATED = FileChange("a.py", "write", (Hunk(0, 1, ("+one", "+two")),))
@@ -250,6 +252,43 @@ EDITS: dict[str, Case] = {
         (EDITED,),
     ),
     "Mistral Vibe, blocks": ("search_replace", {"file_path": "a.py", "content": BLOCKS}, None, (EDITED,)),
+    "gptme, blocks": ("patch", {"path": "a.py", "patch": ORIGINALS}, None, (EDITED,)),
+    "gptme, blocks with lines of a patch": (
+        "patch",
+        {"path": "a.py", "patch": ORIGINALS.replace("b\n", "@@ b\n").replace("c\n", "--- c\n")},
+        None,
+        (FileChange("a.py", "edit", (Hunk(None, None, ("-@@ b", "+--- c")),)),),
+    ),
+    "gptme, a block for each file": (
+        "patch_many",
+        {"arguments": "a.py b.py", "content": ORIGINALS * 2},
+        None,
+        (EDITED, EDITED._replace(path="b.py")),
+    ),
+    "gptme, blocks below headings": (
+        "patch_many",
+        {"content": f"=== PATH: a.py ===\n{ORIGINALS}{ORIGINALS}=== PATH: b.py ===\n{ORIGINALS}"},
+        None,
+        (EDITED._replace(hunks=REPLACED * 2), EDITED._replace(path="b.py")),
+    ),
+    "gptme, patches as JSON": (
+        "patch_many",
+        {"patches": json.dumps([{"path": "a.py", "patch": ORIGINALS}])},
+        None,
+        (EDITED,),
+    ),
+    "gptme, numbered lines": (
+        "hashline_edit",
+        {"path": "a.py", "content": "[a.py#A1B2C3D4]\nPUT 3.=4:\n+one\n+two\nCUT 7.=8"},
+        None,
+        (FileChange("a.py", "edit", (Hunk(None, None, ("+one", "+two")),), None, True),),
+    ),
+    "gptme, a sketch": (
+        "morph",
+        {"path": "a.py", "edit": "# … existing code …"},
+        None,
+        (FileChange("a.py", "edit", (), None, True),),
+    ),
     "Kimi": (
         "StrReplaceFile",
         {"path": "a.py", "edit": {"old": "b", "new": "c", "replace_all": False}},
@@ -343,6 +382,13 @@ WRITES: dict[str, Case] = {
         "WriteFile",
         {"path": "a.py", "content": TEXT, "mode": "append"},
         None,
+        (FileChange("a.py", "edit", (Hunk(None, None, ("+one", "+two")),)),),
+    ),
+    "gptme, saved": ("save", {"path": "a.py", "content": TEXT}, "Saved to a.py", (UNKNOWN_BEFORE,)),
+    "gptme, appended": (
+        "append",
+        {"path": "a.py", "content": TEXT},
+        "Appended to a.py",
         (FileChange("a.py", "edit", (Hunk(None, None, ("+one", "+two")),)),),
     ),
     "an empty file": (

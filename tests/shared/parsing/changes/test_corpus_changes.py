@@ -29,6 +29,7 @@ CALLS_WITH_CHANGES = {
     "copilot_cli": 6,
     "cursor_cli": 1,
     "gemini_cli_session": 9,
+    "gptme": 1,
     "kimi": 1,
     "langchain_messages": 2,
     "openai_responses_stream": 1,
