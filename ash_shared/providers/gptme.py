@@ -6,11 +6,14 @@ code, an XML element, or `@tool(id): {…}`. The result is a message of the syst
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from json import JSONDecoder
 from typing import Any
 
 from ash_shared.model.blocks import (
     Block,
+    bounded,
     raw_block,
+    renamed,
     text_block,
     translate,
     with_extra,
@@ -33,7 +36,6 @@ from ash_shared.records.json_fields import (
     cost_at,
     count_at,
     decode_arguments,
-    list_or_empty,
     message_error,
     text_at,
     to_milliseconds,
@@ -44,18 +46,20 @@ from ash_shared.records.steps import Origin
 
 _THOUGHT = re.compile(r"\s*<(think|thinking)>(.*?)</\1>\n*", re.DOTALL)
 _CALL = re.compile(r"^@([\w.-]+)\(([^\s()]*)\): ?(?=\{)", re.MULTILINE)
-_ELEMENT = re.compile(
-    r"<tool-use>\s*<([\w.-]+)(?: args=(?:'([^']*)'|\"([^\"]*)\"))?[^>]*>\n?(.*?)\n?</\1>\s*</tool-use>",
-    re.DOTALL,
-)
+_ELEMENT = re.compile(r"<tool-use>\s*<([\w.-]+)(?: args=(?:'([^']*)'|\"([^\"]*)\"))?[^>]*>\n?")
 _FENCE = re.compile(r"(`{3,})([^`]*)")
-_OUTCOME = re.compile(r"^Return code: (-?\d{1,9})$", re.MULTILINE)
+_OUTCOME = re.compile(r"^Return code: (-?\d{1,9})\s*\Z", re.MULTILINE)
+"""At the end: the output of a command may contain the same words."""
 _FOLDER = re.compile(r"\*\*Working Directory:\*\* (.+)")
 _REMINDER = re.compile(r"\s*<(system|system_info|system-reminder)>.*</\1>\s*", re.DOTALL)
-_FAILED = ("Error", "Tool '", "Patch failed")
-_ENVELOPE = frozenset({"call_id", "content", "files", "metadata", "role", "timestamp"})
-_ANSWERED = ("cost", "model", "usage")
-"""Keys of the metadata of an answer that are fields of its message."""
+_FAILED = (
+    *("Error", "Tool '", "Patch failed", "Atomic patch aborted", "Atomic patch failed", "Append aborted"),
+    *("Save aborted", "Operation aborted", "Cannot append to", "Cannot save to", "Morph API call failed"),
+    *("Edited content was not confirmed", "Editing ", "No content provided", "No file paths provided"),
+    *("No patch content provided", "No path provided"),
+)
+"""The beginnings of results of failed and refused calls."""
+_ENVELOPE = ("content", "metadata", "role", "timestamp")
 
 _NAMES = (
     "append browser chats choice clarify complete computer elicit form gh hashline_edit ipython mcp memory morph patch"
@@ -69,10 +73,17 @@ _FILE_TOOLS = frozenset({"append", "hashline_edit", "morph", "patch", "read", "s
 """Tools with a path after the language."""
 
 
-def _rest(record: Record) -> Block:
+def _rest(record: Record, *consumed: str) -> Block:
     """Return the keys of a message and of its metadata that are no fields of its blocks."""
-    rest = {key: record[key] for key in record.keys() - _ENVELOPE}
-    return rest | record["metadata"] if "metadata" in record else rest
+    rest, metadata = without(record, *_ENVELOPE, *consumed), record.get("metadata")
+    if isinstance(metadata, dict) and metadata.keys().isdisjoint(rest):
+        return metadata | rest
+    return rest if metadata is None else {**rest, "metadata": metadata}
+
+
+def _with_rest(blocks: list[Block], rest: Block, record: Record) -> list[Block]:
+    """Return the blocks with other values in the first one; without blocks, the message itself."""
+    return with_extra_in_first(bounded(blocks), rest) if blocks else [raw_block("control", record)]
 
 
 # Answers.
@@ -84,30 +95,50 @@ def _translate_answer(record: Record) -> list[Block]:
     if (thought := _THOUGHT.match(content)) is not None:
         blocks.append({"type": "thinking", "thinking": thought[2], "source_type": thought[1]})
         content = content[thought.end() :]
-    text, calls = _split_calls(content)
-    if text.strip():
-        blocks.append(text_block(text))
-    blocks += calls or _calls_in(text, value_at(record, "metadata", "timings"))
-    return (
-        with_extra_in_first(blocks, without(_rest(record), *_ANSWERED))
-        if blocks
-        else [raw_block("control", record)]
-    )
+    blocks += _split_calls(content)
+    if all(block["type"] != "tool_use" for block in blocks):
+        blocks += _calls_in(content, value_at(record, "metadata", "timings"))
+    return _with_rest(blocks, _rest({**record, "metadata": _without_fields(record.get("metadata"))}), record)
 
 
-def _split_calls(content: str) -> tuple[str, list[Block]]:
-    """Return the text without the calls that have ids, and these."""
-    match = _CALL.search(content) if "@" in content else None
-    if match is None:
-        return content, []
-    text, calls = content[: match.start()], list[Block]()
-    starts = [*_CALL.finditer(content, match.start())]
+def _without_fields(metadata: Any) -> Any:
+    """Return the metadata of an answer without the fields of its message."""
+    if not isinstance(metadata, dict):
+        return metadata
+    kinds = {"cost": int | float, "model": str, "usage": dict}
+    names = [name for name, kind in kinds.items() if isinstance(metadata.get(name), kind)]
+    return without(metadata, *names)
+
+
+def _split_calls(content: str) -> list[Block]:
+    """Return the text of an answer and its calls that have ids, in their order."""
+    starts = [*_CALL.finditer(content)] if "@" in content else []
+    if not starts:
+        return _texts(content)
+    blocks = _texts(content[: starts[0].start()])
     for start, following in zip(starts, [*starts[1:], None], strict=True):
-        arguments = content[start.end() : None if following is None else following.start()].strip("\n")
+        rest = content[start.end() : None if following is None else following.start()].rstrip("\n")
+        arguments = rest[: _end_of_object(rest)]
         decoded = decode_arguments(arguments)
         call = {"type": "tool_use", "id": start[2] or None, "name": start[1], "input": decoded}
-        calls.append(with_extra(call, {} if decoded is arguments else {"arguments": arguments}))
-    return text, calls
+        blocks.append(with_extra(call, {} if decoded is arguments else {"arguments": arguments}))
+        blocks += _texts(rest[len(arguments) :])
+    return blocks
+
+
+def _texts(text: str) -> list[Block]:
+    return [text_block(text)] if text.strip() else []
+
+
+def _end_of_object(text: str) -> int:
+    """Return where the JSON object at the beginning of a text ends: with the text if it cannot be decoded."""
+    try:
+        return _DECODER.raw_decode(text)[1]
+    except (ValueError, RecursionError):
+        return len(text)
+
+
+_DECODER = JSONDecoder()
 
 
 def _calls_in(text: str, timings: Any) -> list[Block]:
@@ -120,8 +151,13 @@ def _calls_in(text: str, timings: Any) -> list[Block]:
 
 
 def _elements_in(text: str) -> Iterator[tuple[str, str, str]]:
-    for match in _ELEMENT.finditer(text):
-        yield match[1], match[2] or match[3] or "", match[4]
+    for part in text.split("</tool-use>")[:-1]:
+        section = part.rstrip()
+        for start in _ELEMENT.finditer(section):
+            end = len(section) - len(f"</{start[1]}>")
+            if start.end() <= end and section.endswith(f"</{start[1]}>"):
+                yield start[1], start[2] or start[3] or "", section[start.end() : end].removesuffix("\n")
+                break
 
 
 def _code_in(text: str) -> Iterator[tuple[str, str, str]]:
@@ -130,21 +166,17 @@ def _code_in(text: str) -> Iterator[tuple[str, str, str]]:
     language, lines = "", list[str]()
     for line in text.split("\n"):
         fence = _FENCE.fullmatch(line.rstrip())
-        if fence is None:
-            lines.append(line)
-        elif fence[2] and len(fence[1]) <= len(opened[-1] if opened else fence[1]):
-            language, lines = (fence[2], []) if not opened else (language, [*lines, line])
+        if fence is not None and fence[2] and len(fence[1]) <= len(opened[-1] if opened else fence[1]):
             opened.append(fence[1])
-        elif opened and fence[1] == opened[-1]:
-            opened.pop()
-            if opened:
-                lines.append(line)
+            if len(opened) == 1:
+                language, lines = fence[2], []
                 continue
+        elif fence is not None and opened and fence[1] == opened[-1]:
+            opened.pop()
             name, _, argument = language.partition(" ")
-            if (tool := _TOOLS.get(name)) is not None:
-                yield tool, argument, "\n".join(lines)
-        else:
-            lines.append(line)
+            if not opened and name in _TOOLS:
+                yield _TOOLS[name], argument, "\n".join(lines)
+        lines.append(line)
 
 
 def _call_block(tool: str, argument: str, body: str) -> Block:
@@ -156,13 +188,16 @@ def _call_block(tool: str, argument: str, body: str) -> Block:
 # Other messages.
 
 
+def _files(record: Record) -> list[Block]:
+    names = record.get("files", [])
+    if not isinstance(names, list):
+        raise TypeError
+    return [{"type": "file", "filename": name.rpartition("/")[2], "storagePath": name} for name in names]
+
+
 def _translate_prompt(record: Record) -> list[Block]:
-    files = [
-        {"type": "file", "filename": name.rpartition("/")[2], "storagePath": name}
-        for name in list_or_empty(record.get("files"))
-    ]
     texts = [text_block(record["content"])] if record["content"] else []
-    return with_extra_in_first([*texts, *files], _rest(record)) or [raw_block("control", record)]
+    return _with_rest([*texts, *_files(record)], _rest(record, "files"), record)
 
 
 def _translate_notice(record: Record) -> list[Block]:
@@ -181,14 +216,15 @@ def _translate_result(record: Record) -> list[Block]:
     content: str = record["content"]
     outcome = None if (found := _OUTCOME.search(content)) is None else int(found[1])
     is_error = outcome not in (None, 0) or content.startswith(_FAILED)
+    files = _files(record)
     block = {
         "type": "tool_result",
-        **({"tool_use_id": record["call_id"]} if "call_id" in record else {}),
-        "content": content,
+        **renamed(record, tool_use_id="call_id"),
+        "content": [text_block(content), *files] if files else content,
         **({} if outcome is None else {"exit_code": outcome}),
         **({"is_error": is_error} if is_error or outcome is not None else {}),
     }
-    return [with_extra(block, _rest(record))]
+    return [with_extra(block, _rest(record, "call_id", "files"))]
 
 
 def _is_result(record: Record) -> bool:
@@ -283,7 +319,7 @@ def parse_block(block: Any) -> Block:
 PROVIDER = Provider(
     source="gptme",
     recognize=recognize,
-    marks=Marks(untyped_keys={"timestamp"}),
+    marks=Marks(untyped_keys={"file_hashes", "hide", "metadata", "pinned", "ui_only"}),
     wire_type=wire_type,
     parse_block=parse_block,
     header=header,

@@ -224,7 +224,9 @@ def recognize(record: Record) -> WireType | None:
     if isinstance(name, str):
         row = TYPES.get(name)
         return row if row is not None and row.matches(record) else None
-    return _UPDATE if _is_update(record) else _SUMMARY if _is_summary(record) else None
+    if body_keys(record) == {"method"} and _is_update(record):
+        return _UPDATE
+    return _SUMMARY if _is_summary(record) else None
 
 
 PROVIDER = Provider(

@@ -232,22 +232,46 @@ _VIBE_MESSAGE_KEYS = frozenset(
 
 
 def is_gptme_message(record: dict[str, Any]) -> bool:
-    """Return True for a message of gptme: a text with a time in Python's form. Only hooks write a time zone."""
+    """Return True for a message of gptme with a key that only gptme writes.
+
+    Its other messages have a role, a text and a time in Python's form, as those of many programs.
+    """
     time, role = record.get("timestamp"), record.get("role")
-    if not (isinstance(time, str) and isinstance(record.get("content"), str) and isinstance(role, str)):
-        return False
-    if (
-        role not in _ROLES
-        or not record.keys() <= _GPTME_KEYS
-        or (match := _PYTHON_TIME.fullmatch(time)) is None
-    ):
-        return False
-    return match["zone"] is None or not _GPTME_MARKS.isdisjoint(record)
+    return (
+        isinstance(time, str)
+        and isinstance(role, str)
+        and role in _GPTME_ROLES
+        and isinstance(record.get("content"), str)
+        and record.keys() <= _GPTME_KEYS
+        and _has_gptme_mark(record)
+        and _PYTHON_TIME.fullmatch(time) is not None
+    )
 
 
-_PYTHON_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{6})?(?P<zone>[+-]\d\d:\d\d)?")
-_GPTME_MARKS = frozenset({"ephemeral_ttl", "hide", "metadata", "pinned", "ui_only"})
-_GPTME_KEYS = _GPTME_MARKS | {"call_id", "content", "file_hashes", "files", "role", "timestamp"}
+def _has_gptme_mark(record: dict[str, Any]) -> bool:
+    if any(record.get(key) is True for key in _GPTME_FLAGS) or isinstance(record.get("file_hashes"), dict):
+        return True
+    metadata = record.get("metadata")
+    if not isinstance(metadata, dict):
+        return False
+    usage = metadata.get("usage", metadata)  # earlier versions write the counts beside the model
+    has_counts = isinstance(usage, dict) and not _GPTME_COUNTS.isdisjoint(usage)
+    is_result = "call_id" in record and "tool" in metadata
+    return has_counts or is_result or not _GPTME_METADATA.isdisjoint(metadata)
+
+
+_PYTHON_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{6})?(?:[+-]\d\d:\d\d)?")
+_GPTME_ROLES = ("assistant", "system", "user")
+_GPTME_FLAGS = ("hide", "pinned", "ui_only")
+"""Written only if they are true."""
+_GPTME_METADATA = frozenset({"error_class", "input_log_digest", "served_model", "timings"})
+_GPTME_COUNTS = frozenset({"cache_creation_tokens", "cache_read_tokens"})
+_GPTME_KEYS = frozenset(
+    {
+        *("call_id", "content", "ephemeral_ttl", "file_hashes", "files", "metadata", "role", "timestamp"),
+        *_GPTME_FLAGS,
+    }
+)
 
 
 def has_tool_blocks(message: dict[str, Any]) -> bool:

@@ -32,6 +32,7 @@ from ash_server.transfer.importing.documents.folder_rows import read_documents
 from ash_server.transfer.importing.documents.folders import SessionFolder, folder_at
 from ash_server.transfer.importing.lines import RECENTLY_WRITTEN_SECONDS, START, FileLine, read_file
 from ash_server.transfer.importing.transcript_files import SUFFIXES, modification_time, past_time
+from ash_shared.parsing.parsed_text import parse_raw
 from ash_shared.records.json_fields import to_milliseconds
 
 Stamps = tuple[tuple[int, int], ...]
@@ -101,7 +102,25 @@ def open_transcript(path: Path, access: FileAccess = ANY_FILE) -> Transcript:
         return transcript._replace(source=opencode.SOURCE, in_many_files=True, other_copy=other)
     if not path.name.endswith(SUFFIXES) and is_database(path, access):
         raise OSError(EINVAL, f"is a database of several sessions; name one: {path.name}/ID", str(path))
-    return _open_files(path, partial(iter, [path]), partial(read_file, path, access=access), access)
+    transcript = _open_files(path, partial(iter, [path]), partial(read_file, path, access=access), access)
+    return transcript._replace(source=_source_of_log(path, access))
+
+
+def _source_of_log(path: Path, access: FileAccess) -> str | None:
+    """Return the format of a log with lines that look like those of other formats, if its first line states it."""
+    if path.suffix != ".jsonl":
+        return None
+    try:
+        first = next(read_file(path, access=access), None)
+    except OSError:
+        return None
+    if first is None or first.data is None or not first.data.startswith(_START_OF_MESSAGE):
+        return None
+    return _LOG if parse_raw(first.data, None).source(None) == _LOG else None
+
+
+_LOG = "gptme"
+_START_OF_MESSAGE = b'{"role":'
 
 
 def _open_part(path: Path, access: FileAccess) -> Transcript | None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from ash_shared import describe_message, parse_message
+from tests.shared.leaves import lost_leaves
 from tests.shared.logs import follow, short_events
 from tests.shared.sample_files import RECORDINGS
 from tests.shared.transcripts import short_messages
@@ -22,11 +23,11 @@ def message(role: str, content: str, **fields: Any) -> Record:
 
 
 def blocks_of(record: Record) -> list[dict[str, Any]]:
-    return [block.model_dump() for block in parse_message(json.dumps(record)).parsed]
+    return [block.model_dump() for block in parse_message(json.dumps(record), "gptme").parsed]
 
 
 def test_recorded_run() -> None:
-    events = short_events(follow(recorded(), ends=True))[3:]
+    events = short_events(follow(recorded(), "gptme", ends=True))[3:]
 
     calls = [(payload["toolName"], payload["args"]) for type, payload, *_ in events if type == "tool_call"]
     assert [type for type, *_ in events] == [
@@ -56,7 +57,7 @@ def test_recorded_run() -> None:
 def test_usage_of_the_recorded_run() -> None:
     ends = [
         payload.get("usage", {})
-        for type, payload, *_ in short_events(follow(recorded()))
+        for type, payload, *_ in short_events(follow(recorded(), "gptme"))
         if type == "turn_end"
     ]
 
@@ -69,7 +70,9 @@ def test_usage_of_the_recorded_run() -> None:
 
 def test_prompts_of_the_recorded_run() -> None:
     prompts = [
-        payload["text"] for type, payload, *_ in short_events(follow(recorded())) if type == "user_message"
+        payload["text"]
+        for type, payload, *_ in short_events(follow(recorded(), "gptme"))
+        if type == "user_message"
     ]
 
     assert prompts == ["Start the table at six", "How long is it?", "Read it all"]
@@ -80,7 +83,7 @@ def test_usage_of_earlier_versions() -> None:
         "assistant", "Four.", metadata={"model": "m1", "input_tokens": 9, "output_tokens": 2, "cost": 0.5}
     )
 
-    assert short_messages(answer) == [
+    assert short_messages(answer, source="gptme") == [
         ("assistant", [("text", "Four.")], {"model": "m1", "costUsd": 0.5, "usage": (9, 2, None, None)})
     ]
 
@@ -128,23 +131,97 @@ def test_messages_of_the_program() -> None:
     files = message("user", "See", files=["/work/shop/oar.png"])
 
     assert describe_message(json.dumps(hidden)).header.folder == "/work/shop"
-    assert [each[1] for each in short_messages(hidden)] == [[("text", "**Working Directory:** /work/shop\n")]]
-    assert [type for type, *_ in short_events(follow([reminder]))].count("turn_start") == 0
+    assert [each[1] for each in short_messages(hidden, source="gptme")] == [
+        [("text", "**Working Directory:** /work/shop\n")]
+    ]
+    assert [type for type, *_ in short_events(follow([reminder], "gptme"))].count("turn_start") == 0
     assert blocks_of(notice)[0]["variant"] == "notice"
     assert [block["type"] for block in blocks_of(files)] == ["text", "file"]
     assert blocks_of(files)[1]["filename"] == "oar.png"
 
 
+COUNTED = {"metadata": {"usage": {"input_tokens": 9, "cache_read_tokens": 4}}}
+
+
 @pytest.mark.parametrize(
     ("fields", "source"),
     [
-        ({}, "gptme"),
-        ({"timestamp": "2026-03-02T09:00:00"}, "gptme"),
-        ({"timestamp": "2026-03-02T09:00:00.5Z"}, "claude"),
-        ({"timestamp": "2026-03-02T09:00:00.500000+00:00"}, "claude"),
-        ({"timestamp": "2026-03-02T09:00:00.500000+00:00", "hide": True}, "gptme"),
-        ({"other": 1}, "claude"),
+        ({}, "claude"),
+        ({"metadata": {"model": "m1"}}, "claude"),
+        ({"files": ["a.txt"]}, "claude"),
+        ({"hide": False}, "claude"),
+        ({"hide": True}, "gptme"),
+        ({"hide": True, "timestamp": "2026-03-02T09:00:00"}, "gptme"),
+        ({"hide": True, "timestamp": "2026-03-02T09:00:00.500000+00:00"}, "gptme"),
+        ({"hide": True, "timestamp": "2026-03-02T09:00:00.5Z"}, "claude"),
+        ({"hide": True, "other": 1}, "claude"),
+        (COUNTED, "gptme"),
+        ({"metadata": COUNTED["metadata"]["usage"]}, "gptme"),
+        ({"call_id": "c1", "metadata": {"tool": "shell"}}, "gptme"),
+    ],
+    ids=json.dumps,
+)
+def test_recognition_needs_a_key_of_its_own(fields: Record, source: str) -> None:
+    """Many programs write a role, a text and a time."""
+    assert parse_message(json.dumps(message("user", "Count") | fields)).source == source
+
+
+def test_files_of_a_result() -> None:
+    result = message(
+        "system", "Saved", files=["/work/shop/oar.png"], file_hashes={"/work/shop/oar.png": "f1"}
+    )
+
+    [block] = blocks_of(result)
+
+    assert [part["type"] for part in block["content"]] == ["text", "file"]
+    assert block["extra"] == {"file_hashes": {"/work/shop/oar.png": "f1"}}
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        message("assistant", "Four", files=["a.png"], call_id="c1"),
+        message("assistant", "Four", metadata={"usage": "x", "model": 5, "cost": "free"}),
+        message("assistant", "", metadata={"served_model": "m1"}),
+        message("user", "Count", pinned=True, metadata={"pinned": "yes"}),
+        message("user", "Count", files="a.png"),
+        message("system", "Done", metadata="x", call_id="c1"),
+        message("assistant", '@read(c1): {"path": "a"}\nThen I wait.'),
+    ],
+    ids=lambda record: f"{record['role']} {sorted(record)}",
+)
+def test_no_value_is_lost(record: Record) -> None:
+    content = {name: value for name, value in record.items() if name not in ("content", "role", "timestamp")}
+
+    assert not lost_leaves(content, blocks_of(record))
+    assert "Then I wait." not in record["content"] or blocks_of(record)[-1]["text"] == "\nThen I wait."
+
+
+@pytest.mark.parametrize(
+    ("text", "is_error", "exit_code"),
+    [
+        ("Ran command: `ls`\n\nReturn code: 2\n", True, 2),
+        ("Ran command: `cat a`\n\n```stdout\nReturn code: 2\n```\n\n", None, None),
+        ("Saved to a.md", None, None),
+        ("Save aborted: Content contains placeholder lines.", True, None),
+        ("Operation aborted: user chose not to run.", True, None),
     ],
 )
-def test_recognition(fields: Record, source: str) -> None:
-    assert parse_message(json.dumps(message("user", "Count") | fields)).source == source
+def test_outcome_of_a_call(text: str, is_error: bool | None, exit_code: int | None) -> None:
+    [block] = blocks_of(message("system", text, call_id="c1"))
+
+    assert (block.get("is_error"), block.get("exit_code")) == (is_error, exit_code)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<tool-use><a>" * 60_000,
+        "```save a\n" + "```python\n" * 60_000,
+        "@save(c1): {\n" * 20_000,
+    ],
+    ids=["elements", "blocks of code", "calls"],
+)
+def test_hostile_answers_take_linear_time(text: str) -> None:
+    """They would take minutes in quadratic time."""
+    assert parse_message(json.dumps(message("assistant", text)), "gptme").parsed

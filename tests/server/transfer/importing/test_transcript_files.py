@@ -8,8 +8,9 @@ import pytest
 import ash_server
 from ash_server.file_access import real_path
 from ash_server.transfer.agents import AGENTS
-from ash_server.transfer.importing.transcript import places_of
+from ash_server.transfer.importing.transcript import open_transcript, places_of
 from ash_server.transfer.importing.transcript_files import external_id, find_files, find_homes
+from tests.shared.conftest import RECORDINGS
 
 VIEWER = Path(ash_server.__file__).parent / "viewer"
 
@@ -176,3 +177,16 @@ def test_folder_has_all_files_of_a_transcript(tmp_path: Path) -> None:
 
     assert [places_of(tmp_path / path) for path in paths] == [[storage]] * 4
     assert [places_of(tmp_path / path) for path in others] == [[tmp_path / path] for path in others]
+
+
+def test_the_first_line_of_a_copied_log_of_gptme_states_its_format(tmp_path: Path) -> None:
+    """Most of its lines look like those of other programs."""
+    recording = (RECORDINGS / "gptme" / "tides.jsonl").read_bytes()
+    copy, other, empty = (tmp_path / name for name in ("copy.jsonl", "other.jsonl", "empty.jsonl"))
+    copy.write_bytes(recording)
+    other.write_bytes(b"".join(recording.splitlines(keepends=True)[3:]))
+    empty.write_bytes(b"")
+
+    sources = [open_transcript(path).source for path in (copy, other, empty, tmp_path / "absent.jsonl")]
+
+    assert sources == ["gptme", None, None, None]
