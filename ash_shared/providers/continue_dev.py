@@ -6,6 +6,7 @@ it: the results of its calls, and the files that a person added.
 
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import unquote
 
 from ash_shared.model.blocks import (
     Block,
@@ -38,6 +39,7 @@ from ash_shared.records.documents import DocumentItem, document_type
 from ash_shared.records.fingerprints import body_keys
 from ash_shared.records.json_fields import (
     count_at,
+    is_one_of,
     items_at,
     list_or_empty,
     subtract_counts,
@@ -47,7 +49,7 @@ from ash_shared.records.json_fields import (
     value_at,
 )
 
-_CALLED = ("content", "role", "toolCalls", "usage")
+_CALLED = ("content", "role", "toolCalls")
 _FAILED = frozenset({"canceled", "errored"})
 _PENDING = frozenset({"calling", "generated", "generating"})
 """States of calls without a result."""
@@ -71,10 +73,16 @@ def _texts(message: Record) -> list[Block]:
 
 def _translate_prompt(item: Record) -> list[Block]:
     """Return the text of a message after the files that a person added to it."""
-    message = item["message"]
     files = [_context_block(each) for each in list_or_empty(item.get("contextItems"))]
-    rest = {**without(message, "content", "role"), **without(item, *_REPEATED)}
-    return with_extra_in_first([*files, *_texts(message)], rest)
+    blocks = [*files, *_texts(item["message"])]
+    return _with_rest(blocks, without(item["message"], "content", "role"), without(item, *_REPEATED))
+
+
+def _with_rest(blocks: list[Block], message: Block, item: Block) -> list[Block]:
+    """Return the blocks with the other values of their message and its item in the first one."""
+    if not blocks and (message or item):
+        return [raw_block("control", {**item, "message": message}, "item")]
+    return with_extra_in_first(with_extra_in_first(blocks, message), item)
 
 
 def _context_block(file: Record) -> Block:
@@ -86,10 +94,12 @@ def _context_block(file: Record) -> Block:
 def _translate_answer(item: Record) -> list[Block]:
     message = item["message"]
     thought = text_at(item, "reasoning", "text")
-    thinking = [{"type": "thinking", "thinking": thought}] if thought else []
+    typed = {"type": "thinking", "thinking": thought}
+    thinking = [translated(item["reasoning"], typed, {"text"}, "reasoning")] if thought else []
     calls = [translate_tool_call(call) for call in list_or_empty(message.get("toolCalls"))]
-    rest = {**without(message, *_CALLED), **without(item, *_REPEATED, *(["reasoning"] if thought else []))}
-    return with_extra_in_first([*thinking, *_texts(message), *calls], rest)
+    usage = ("usage",) if isinstance(message.get("usage"), dict) else ()
+    rest = without(item, *_REPEATED, *(("reasoning",) if thought else ()))
+    return _with_rest([*thinking, *_texts(message), *calls], without(message, *_CALLED, *usage), rest)
 
 
 def _translate_thought(item: Record) -> list[Block]:
@@ -107,24 +117,31 @@ def _translate_thought(item: Record) -> list[Block]:
 
 def _translate_result(item: Record) -> list[Block]:
     message = item["message"]
+    content = message["content"]
     typed = {
         "type": "tool_result",
         **renamed(message, tool_use_id="toolCallId"),
-        "content": message["content"],
+        "content": parse_content(content, parse_block) if isinstance(content, list) else content,
     }
     return [translated(message, typed, {"content", "role", "toolCallId"}, "tool")]
 
 
 def _translate_state(state: Record) -> list[Block]:
     """Return the result of a call; none while it waits or runs."""
-    status, outputs = state.get("status"), list_or_empty(state.get("output"))
-    if status in _PENDING and not outputs:
+    if _is_pending(state):
         return []
+    outputs = list_or_empty(state.get("output"))
     texts = [each["content"] for each in outputs]
     content = texts[0] if len(texts) == 1 else [text_block(text) for text in texts]
-    failed = {"is_error": True} if status in _FAILED else {}
+    failed = {"is_error": True} if is_one_of(state.get("status"), _FAILED) else {}
     result = {"type": "tool_result", "tool_use_id": state["toolCallId"], "content": content, **failed}
-    return [with_extra(result, without(state, "output", "parsedArgs", "toolCall", "toolCallId"))]
+    rest = without(state, "output", "parsedArgs", "toolCall", "toolCallId")
+    named = [without(each, "content") for each in outputs]
+    return [with_extra(result, {**rest, "output": named} if any(named) else rest)]
+
+
+def _is_pending(state: Record) -> bool:
+    return is_one_of(state.get("status"), _PENDING) and not list_or_empty(state.get("output"))
 
 
 _SPEAKERS: dict[str, tuple[Speaker, Any]] = {
@@ -144,10 +161,29 @@ def _item_parts(item: Any, answered: frozenset[str]) -> Iterator[tuple[Speaker, 
         return
     speaker, translation = _SPEAKERS[role]
     yield speaker, translate(role, item, translation)
-    states = [*list_or_empty(item.get("toolCallStates")), *filter(None, [item.get("toolCallState")])]
-    for state in states:
+    for state in _states(item):
         if text_at(state, "toolCallId") not in answered:
             yield "user", translate("toolCallState", state, _translate_state)
+
+
+def _states(item: Record) -> list[Any]:
+    return [*list_or_empty(item.get("toolCallStates")), *filter(None, [item.get("toolCallState")])]
+
+
+def _leftover(item: Any, answered: frozenset[str]) -> Block:
+    """Return the values of an item that are in none of its blocks."""
+    role = text_at(item, "message", "role")
+    if role not in _SPEAKERS:
+        return {}
+    rest = without(item, "message", *_REPEATED) if role in ("thinking", "tool") else {}
+    files = [] if role in ("system", "user") else list_or_empty(item.get("contextItems"))
+    states = [
+        without(state, "parsedArgs", "toolCall")
+        for state in _states(item)
+        if isinstance(state, dict) and (text_at(state, "toolCallId") in answered or _is_pending(state))
+    ]
+    others = {"contextItems": files, "toolCallStates": states}
+    return {**rest, **{name: values for name, values in others.items() if values}}
 
 
 def _answered(record: Record) -> frozenset[str]:
@@ -160,7 +196,9 @@ def _parse(record: Record) -> ParsedRecord:
     blocks = [
         block for item in record["history"] for _, blocks in _item_parts(item, answered) for block in blocks
     ]
-    head = raw_block("control", without(record, "history"), "session")
+    leftovers = [_leftover(item, answered) for item in record["history"]]
+    history = {"history": leftovers} if any(leftovers) else {}
+    head = raw_block("control", {**without(record, "history"), **history}, "session")
     return ParsedRecord("message", "user", bounded([head, *blocks]))
 
 
@@ -227,7 +265,7 @@ def header(record: Record) -> RecordHeader:
         session_id=text_at(record, "sessionId"),
         title=None if title in _UNTITLED else title,
         model=next(filter(None, models), None),
-        folder=folder.removeprefix("file://") or None,
+        folder=unquote(folder.removeprefix("file://")) if folder.startswith("file://") else folder or None,
     )
 
 

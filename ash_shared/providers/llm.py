@@ -15,7 +15,6 @@ from ash_shared.model.blocks import (
     text_block,
     translate,
     with_extra,
-    with_extra_in_first,
     without,
 )
 from ash_shared.model.message import Identity, RecordHeader
@@ -30,6 +29,7 @@ from ash_shared.records.contract import (
     control_record,
     unknown_record,
 )
+from ash_shared.records.fingerprints import ROW_KEYS
 from ash_shared.records.json_fields import (
     count_at,
     decode_arguments,
@@ -53,23 +53,40 @@ def _translate_part(part: Record) -> list[Block]:
     translation = _TRANSLATIONS.get(part["type"])
     if translation is None:
         return [raw_block("unknown_type", part, part["type"])]
-    blocks = translation(fields, part)
+    blocks = _with_rest(translation(fields, part), without(part, *_PART_COLUMNS))
     return [block if "source_type" in block else {**block, "source_type": part["type"]} for block in blocks]
+
+
+_PART_COLUMNS = (
+    *("attachments", "fragments", "id", "message_hash", "payload", "position", "text", "tool_name", "type"),
+)
+"""Columns that are read, or that only name the part."""
+
+
+def _with_rest(blocks: list[Block], rest: Block) -> list[Block]:
+    """Return the blocks with other values in the first typed one; without any, in a block of their own."""
+    place = next((place for place, block in enumerate(blocks) if block["type"] != "raw"), None)
+    if place is None:
+        return [*blocks, raw_block("control", rest)] if rest else blocks
+    return [*blocks[:place], with_extra(blocks[place], rest), *blocks[place + 1 :]]
 
 
 def _translate_text(fields: Record, part: Record) -> list[Block]:
     """Translate a text. Fragments are in it, or are files between its pieces."""
-    rest = without(fields, "text", "text_ref")
-    if "text" in fields:
-        return [with_extra(text_block(fields["text"]), rest)]
     fragments = {fragment["id"]: fragment for fragment in list_or_empty(part.get("fragments"))}
+    if "text" in fields:
+        blocks = [text_block(fields["text"]), *map(_fragment_block, fragments.values())]
+        return _with_rest(blocks, without(fields, "text"))
+    pieces = fields["text_ref"]
     blocks = [
         text_block(piece["literal"])
         if "literal" in piece
         else _fragment_block(fragments.get(piece["fragment"]))
-        for piece in fields["text_ref"]
+        for piece in pieces
     ]
-    return with_extra_in_first(blocks, rest)
+    used = {piece.get("fragment") for piece in pieces}
+    others = [_fragment_block(fragment) for id, fragment in fragments.items() if id not in used]
+    return _with_rest([*blocks, *others], without(fields, "text_ref"))
 
 
 def _fragment_block(fragment: Any) -> Block:
@@ -129,7 +146,7 @@ def _attachment_block(attachment: Record) -> Block:
     mime, path, url = (text_at(attachment, name) for name in ("type", "path", "url"))
     data = text_at(attachment, "content", "base64")
     source = {"type": "base64", "media_type": mime, "data": data} if data else {"type": "url", "url": url}
-    rest = {name: value for name, value in without(attachment, "content").items() if value is not None}
+    rest = _present(without(attachment, "content") if data else attachment)
     if mime is not None and mime.startswith("image/") and (data or url):
         block = {"type": "image", "source": source, "source_type": "attachment"}
         return with_extra(block, without(rest, "type", "url"))
@@ -176,17 +193,29 @@ def _parse_message(row: Record) -> ParsedRecord:
         for part in columns["parts"]
         for block in translate(str(text_at(part, "type")), part, _translate_part)
     ]
-    rest = _turn_rest(columns.get("turn"))
-    metadata = columns.get("provider_metadata")
-    kept = rest if metadata is None else {**rest, "provider_metadata": metadata}
-    return ParsedRecord("message", role, bounded(with_extra_in_first(blocks, kept)), is_checked=True)
+    rest = _present(without(columns, *_MESSAGE_COLUMNS)) | _turn_rest(columns.get("turn"))
+    return ParsedRecord("message", role, bounded(_with_rest(blocks, rest)), is_checked=True)
+
+
+_MESSAGE_COLUMNS = ("datetime_utc", "hash", "parent_hash", "parts", "role", "turn")
 
 
 def _turn_rest(turn: Any) -> Block:
     """Return the options of a request, and what else no field of a message states."""
-    kept = ("duration_ms", "id", "model", "options_json", "resolved_model", "schema_id")
-    values = {name: value_at(turn, name) for name in kept}
+    if not isinstance(turn, dict):
+        return {} if turn is None else {"turn": turn}
+    return _present(without(turn, *_TURN_COLUMNS))
+
+
+def _present(values: Block) -> Block:
     return {name: value for name, value in values.items() if value is not None}
+
+
+_TURN_COLUMNS = (
+    *("datetime_utc", "input_tokens", "output_tokens", "prompt_json", "response_json", "thread_id"),
+    *("tip_message_hash", "token_details"),
+)
+"""Columns of a request that are fields of its answer, or that repeat its messages."""
 
 
 def _message_parts(row: Record, parsed: ParsedRecord) -> list[Part]:
@@ -240,28 +269,32 @@ def _parse_response(row: Record) -> ParsedRecord:
 
 def _sections(columns: Record) -> Iterator[tuple[Speaker, list[Block]]]:
     """Yield the speakers of a response with their blocks: the system prompt, results, the prompt, the answer."""
-    if text_at(columns, "system") or columns.get("system_fragments"):
+    if columns.get("system") or columns.get("system_fragments"):
         yield "system", [*_fragments(columns, "system_fragments"), *_texts(columns, "system")]
     results = _details(columns, "tool_results", _translate_result)
     if results:
         yield "user", results
-    files = [
-        _attachment_block(each)
-        for each in list_or_empty(columns.get("attachments"))
-        if isinstance(each, dict)
-    ]
+    files = [_attachment_block(each) for each in list_or_empty(columns.get("attachments"))]
     prompt = [*_fragments(columns, "fragments"), *_texts(columns, "prompt"), *files]
     if prompt:
         yield "user", prompt
-    reasoning = text_at(columns, "reasoning")
+    reasoning = columns.get("reasoning")
     thoughts = [{"type": "thinking", "thinking": reasoning}] if reasoning else []
     calls = _details(columns, "tool_calls", _translate_call)
     answer = [*thoughts, *_texts(columns, "response"), *calls]
-    yield "assistant", with_extra_in_first(answer, _turn_rest(columns))
+    yield "assistant", _with_rest(answer, _turn_rest(without(columns, *_SECTIONS)))
+
+
+_SECTIONS = (
+    *("attachments", "conversation_id", "fragments", "prompt", "reasoning", "response", "system"),
+    *("system_fragments", "tool_calls", "tool_results"),
+)
 
 
 def _texts(columns: Record, name: str) -> list[Block]:
-    text = text_at(columns, name)
+    text = columns.get(name)
+    if not isinstance(text, str):
+        return [] if text is None else [raw_block("malformed", text, name)]
     return [text_block(text)] if text else []
 
 
@@ -342,18 +375,16 @@ def wire_type(row: Record) -> WireType:
 
 
 def recognize(row: Record) -> WireType | None:
-    if row.keys() != _KEYS or not isinstance(row["columns"], dict) or not is_one_of(row["table"], _TABLES):
+    if row.keys() != ROW_KEYS or not isinstance(row["columns"], dict) or not is_one_of(row["table"], _TABLES):
         return None
     table = _TABLES[row["table"]]
     return table.row if table.columns <= row["columns"].keys() else None
 
 
-_KEYS = frozenset({"columns", "key", "table"})
-
 PROVIDER = Provider(
     source="llm",
     recognize=recognize,
-    marks=Marks(untyped_keys={"table"}),
+    marks=Marks(tables=_TABLES),
     wire_type=wire_type,
     parse_block=parse_block,
     header=header,

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from ash_shared import describe_message, parse_message
+from tests.shared.leaves import lost_leaves
 from tests.shared.logs import follow, short_events
 from tests.shared.sample_files import RECORDINGS
 from tests.shared.transcripts import short_messages
@@ -151,3 +152,45 @@ def test_only_its_own_documents_are_recognised() -> None:
     assert parse_message(json.dumps(session())).source == "continue"
     assert parse_message(json.dumps(session({"user": "Count"}))).source == "unknown"
     assert parse_message(json.dumps(session(workspaceDirectory=None))).source != "continue"
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [item("assistant", "Four", reasoning={"text": "Count", "endAt": 9})],
+        [item("assistant", "", {"id": "m1"})],
+        [item("assistant", "", {"id": "m1"}, contextItems=[{"name": "a.py", "content": "1"}])],
+        [item("thinking", "Count", conversationSummary="Oars")],
+        [item("tool", [{"type": "imageUrl", "imageUrl": {"url": "https://a/b"}}], {"toolCallId": "c1"})],
+        [item("tool", "oars", {"toolCallId": "c1"}, contextItems=[{"name": "Result", "content": "oars"}])],
+        [item("assistant", "Four", {"usage": "many"})],
+        [item("assistant", "", {"toolCalls": [call("c1")]}, toolCallStates=[state("c1", "generated")])],
+        [
+            item("assistant", "", {"toolCalls": [call("c1")]}, toolCallStates=[state("c1", "done", "oars")]),
+            item("tool", "four oars", {"toolCallId": "c1"}),
+        ],
+        [item("assistant", "", {"toolCalls": [call("c1")]}, toolCallStates=[state("c1", "done", "a", "b")])],
+        [item("assistant", "Four", toolCallStates=[state("c1", "done", "a") | {"status": ["done"]}, 3])],
+    ],
+    ids=json.dumps,
+)
+def test_no_value_of_an_item_is_lost(entries: list[Record]) -> None:
+    blocks = [each.model_dump() for each in parse_message(json.dumps(session(*entries))).parsed]
+
+    content = [
+        {**entry, "message": {name: value for name, value in entry["message"].items() if name != "role"}}
+        for entry in json.loads(json.dumps(entries))
+    ]
+    for entry in content:
+        for each in entry.get("toolCallStates", []):
+            _ = each.pop("toolCall", None) if isinstance(each, dict) else None  # repeats the call
+        for each in entry["message"].get("toolCalls", []):
+            del each["type"]
+    lost = lost_leaves(content, blocks)
+    assert {value for _, value in lost} <= {"", "imageUrl"}
+
+
+def test_the_folder_of_an_editor_is_a_path() -> None:
+    header = describe_message(json.dumps(session(workspaceDirectory="file:///work/my%20shop"))).header
+
+    assert header.folder == "/work/my shop"

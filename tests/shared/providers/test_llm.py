@@ -7,6 +7,7 @@ import pytest
 
 from ash_shared import describe_message, parse_message
 from tests.shared.databases import sessions_of
+from tests.shared.leaves import lost_leaves
 from tests.shared.logs import follow, short_events
 from tests.shared.sample_files import RECORDINGS
 from tests.shared.transcripts import short_messages
@@ -156,3 +157,42 @@ def test_usage_of_anthropic_excludes_cached_tokens() -> None:
     [short] = short_messages(message(part("text", "Four"), role="assistant", turn=turn))
 
     assert short[2]["usage"] == (9, 2, 90, None)
+
+
+def response(**columns: Any) -> Record:
+    row = {"conversation_id": "t1", "prompt": "Count", "prompt_json": None, "response": "Four", **columns}
+    return {"table": "responses", "key": "r1", "columns": row}
+
+
+FRAGMENT = {"id": 7, "content": "oars = 4", "source": "a.py"}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        message(part("text", "Count"), harbour="north"),
+        message(part("text", "Count") | {"harbour": "north"}),
+        message(part("text", "Count") | {"fragments": [FRAGMENT]}),
+        message(part("text", text_ref=[{"literal": "Count"}], mood="calm") | {"fragments": [FRAGMENT]}),
+        message(turn={"options_json": "{}", "harbour": "north"}, role="assistant"),
+        message(part("text", "Four"), turn="north", role="assistant"),
+        message(part("attachment") | {"attachments": [{"type": "image/png", "content": "aGk="}]}),
+        response(harbour="north"),
+        response(response=5, reasoning="Count"),
+        response(response=None, harbour="north"),
+        response(system=5, prompt=[6]),
+        response(attachments=["a.png"]),
+    ],
+    ids=json.dumps,
+)
+def test_no_value_of_a_row_is_lost(row: Record) -> None:
+    content = {name: value for name, value in row["columns"].items() if name not in ENVELOPE}
+    parts = [
+        {name: each.get(name) for name in each.keys() - PART_ENVELOPE} for each in content.get("parts", [])
+    ]
+
+    assert not lost_leaves({**content, "parts": parts}, blocks_of(row))
+
+
+ENVELOPE = ("conversation_id", "hash", "role")
+PART_ENVELOPE = {"id", "message_hash", "payload", "position", "type"}
