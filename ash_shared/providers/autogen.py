@@ -50,19 +50,26 @@ from ash_shared.records.steps import Chunk, CurrentAgent, ResponseStart, Step
 
 _PEOPLE = frozenset({"user", "user_proxy"})
 """Names of senders that are people, by convention."""
-_ENVELOPE = ("content", "created_at", "id", "metadata", "models_usage", "source", "type")
-_METADATA = tuple(name for name in _ENVELOPE if name != "content")
+_ENVELOPE = ("created_at", "id", "models_usage", "source", "type")
+
+
+def _read_keys(message: Record, *names: str) -> tuple[str, ...]:
+    """Return the keys of a message that need not be kept. Its metadata is mostly empty."""
+    return (*_ENVELOPE, *names, *(() if message.get("metadata") else ("metadata",)))
+
 
 # Blocks.
 
 
 def _translate_text(message: Record) -> Block:
-    return translated(message, text_block(message["content"]), _ENVELOPE, message["type"])
+    return translated(
+        message, text_block(message["content"]), _read_keys(message, "content"), message["type"]
+    )
 
 
 def _translate_thought(message: Record) -> Block:
     typed = {"type": "thinking", "thinking": message["content"]}
-    return translated(message, typed, _ENVELOPE, message["type"])
+    return translated(message, typed, _read_keys(message, "content"), message["type"])
 
 
 def _translate_contents(message: Record) -> list[Block]:
@@ -72,7 +79,7 @@ def _translate_contents(message: Record) -> list[Block]:
 
 def _with_rest(blocks: list[Block], message: Record) -> list[Block]:
     """Return the blocks with the further values of the message in the first one."""
-    rest = without(message, *_ENVELOPE)
+    rest = without(message, *_read_keys(message, "content"))
     return [with_extra(blocks[0], rest), *blocks[1:]] if blocks and rest else blocks
 
 
@@ -85,7 +92,7 @@ def _content_block(content: Any) -> Block:
 def _translate_data(message: Record) -> Block:
     """Translate an answer of a declared type, with its JSON as text."""
     text = msgspec.json.encode(message["content"]).decode()
-    return translated(message, text_block(text), _METADATA, message["type"])
+    return translated(message, text_block(text), _read_keys(message), message["type"])
 
 
 def _translate_calls(message: Record) -> list[Block]:
@@ -114,7 +121,7 @@ def _translate_run(message: Record) -> Block:
     code = result.get("exit_code")
     exit_code = {"exit_code": code, "is_error": code != 0} if is_integer(code) else {}
     typed = {"type": "tool_result", "content": result["output"], **exit_code}
-    return translated(message, typed, ("result", *_METADATA), message["type"])
+    return translated(message, typed, _read_keys(message, "result"), message["type"])
 
 
 def _translate_llm_answer(message: Record) -> list[Block]:

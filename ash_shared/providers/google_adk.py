@@ -136,7 +136,25 @@ def _other_values(event: Record) -> Block:
     actions = rest.get("actions")
     if isinstance(actions, dict) and all(value in _EMPTY for value in actions.values()):
         del rest["actions"]
-    return rest
+    return {**rest, **_unread_values(event)}
+
+
+def _unread_values(event: Record) -> Block:
+    """Return the unknown keys of objects that are read."""
+    unread: Block = {}
+    for name, known in _READ.items():
+        value = event.get(name)
+        others = without(value, *known) if isinstance(value, dict) else value
+        if others not in _EMPTY:
+            unread[name] = others
+    return unread
+
+
+_READ: Mapping[str, tuple[str, ...]] = {
+    "content": ("parts", "role"),
+    "nodeInfo": ("messageAsOutput", "outputFor", "path"),
+    "node_info": ("message_as_output", "output_for", "path"),
+}
 
 
 _EMPTY: tuple[Any, ...] = (None, [], {})
@@ -489,8 +507,9 @@ def recognize(record: Record) -> WireType | None:
     if "table" in record:
         return row if _is_row(record) else None
     if row is _FAILURE:
-        is_text = isinstance(record.get("error"), str)
-        return row if is_text and record.keys() == {"error", "error_details"} else None
+        is_own = isinstance(record.get("error"), str) and record.keys() == {"error", "error_details"}
+        has_details = text_at(record, "error_details", "error_type") is not None
+        return row if is_own and has_details else None
     allowed = {"output"} if row is _EVENT else set[str]()
     return row if body_keys(record) <= allowed and _is_own(record, row) else None
 

@@ -75,7 +75,9 @@ def _message_blocks(message: Any) -> list[Block]:
     except (AttributeError, KeyError, TypeError):
         return [raw_block("malformed", message, "message")]
     rest = without(message, "content", "role", "metadata", "tracking_id")
-    return with_extra_in_first(blocks, rest)
+    metadata = message.get("metadata")
+    unread = without(metadata, "metrics", "usage") if isinstance(metadata, dict) else metadata
+    return with_extra_in_first(blocks, {**rest, "metadata": unread} if unread else rest)
 
 
 def _message_part(message: Any, blocks: list[Block]) -> Part:

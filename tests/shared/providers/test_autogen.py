@@ -168,3 +168,12 @@ def test_malformed_records_give_a_result(record: dict[str, Any]) -> None:
     assert parse_message(json.dumps(record), source="autogen").source == "autogen"
     follow([record], source="autogen", ends=True)
     short_messages(record, source="autogen")
+
+
+@pytest.mark.parametrize("content", ["Ahoy.", ["Ahoy."]])
+def test_metadata_stays_in_the_first_block(content: Any) -> None:
+    name = "TextMessage" if isinstance(content, str) else "MultiModalMessage"
+
+    [block] = parse_message(json.dumps(message(name, content, metadata={"mood": "calm"}))).parsed
+
+    assert block.model_dump()["extra"] == {"metadata": {"mood": "calm"}}

@@ -333,3 +333,26 @@ def test_malformed_records_give_a_result(record: dict[str, Any]) -> None:
     assert parse_message(json.dumps(record), source="google_adk").source == "google_adk"
     follow([record], source="google_adk", ends=True)
     short_messages(record, source="google_adk")
+
+
+@pytest.mark.parametrize(
+    ("details", "source"),
+    [
+        ({"error_type": "TideError", "error_message": "Too late."}, "google_adk"),
+        ("Too late.", "unknown"),
+        ({"code": 1}, "unknown"),
+    ],
+)
+def test_an_error_needs_the_details_of_its_server(details: Any, source: str) -> None:
+    record = {"error": "TideError: Too late.", "error_details": details}
+
+    assert parse_message(json.dumps(record)).source == source
+
+
+def test_unknown_keys_of_objects_stay_in_the_first_block() -> None:
+    content = {**text("Ahoy."), "mood": "calm"}
+    record = event(content=content, nodeInfo={"path": "a@1", "deck": 3})
+
+    [block] = parse_message(json.dumps(record)).parsed
+
+    assert block.model_dump()["extra"] == {"content": {"mood": "calm"}, "nodeInfo": {"deck": 3}}

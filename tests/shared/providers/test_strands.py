@@ -193,3 +193,12 @@ def test_malformed_records_give_a_result(record: dict[str, Any]) -> None:
     assert parse_message(json.dumps(record), source="strands").source == "strands"
     follow([record], source="strands", ends=True)
     short_messages(record, source="strands")
+
+
+def test_unknown_metadata_stays_in_the_first_block() -> None:
+    record = message(1, "user", {"text": "Ahoy."})
+    record["message"]["metadata"] = {"metrics": {"latencyMs": 5}, "mood": "calm"}
+
+    [block] = parse_message(json.dumps(record)).parsed
+
+    assert block.model_dump()["extra"] == {"metadata": {"mood": "calm"}}
