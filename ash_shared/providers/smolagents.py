@@ -7,6 +7,8 @@ earlier steps: they are kept outside the conversation.
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from ash_shared.model.blocks import (
     Block,
     bounded,
@@ -17,7 +19,7 @@ from ash_shared.model.blocks import (
     translated,
     without,
 )
-from ash_shared.model.message import RecordHeader
+from ash_shared.model.message import Identity, RecordHeader
 from ash_shared.records.contract import (
     Marks,
     ParsedRecord,
@@ -27,9 +29,11 @@ from ash_shared.records.contract import (
     WireType,
     unknown_record,
 )
+from ash_shared.records.documents import DocumentItem, document_type
 from ash_shared.records.fingerprints import DOCUMENT_KEYS, body_keys
 from ash_shared.records.json_fields import (
     count_at,
+    is_number,
     items_at,
     list_or_empty,
     message_error,
@@ -141,6 +145,28 @@ _PLAN = WireType(_parse_plan, _plan_parts)
 _ACTION = WireType(_parse_action, _action_parts)
 _UNKNOWN = WireType(unknown_record)
 
+# Memories: all steps as a list, which is written again after each run.
+
+
+def _parse_memory(record: Record) -> ParsedRecord:
+    blocks = [block for step in record["list"] for block in wire_type(step).parse(step).blocks]
+    return ParsedRecord("message", "user", bounded(blocks))
+
+
+def _items(record: Record) -> list[DocumentItem]:
+    return [DocumentItem(str(number), step, _step_parts(step)) for number, step in enumerate(record["list"])]
+
+
+def _step_parts(step: Record) -> list[Part]:
+    row = wire_type(step)
+    parts = row.parts(step, row.parse(step))
+    return [replace(part, header=header(step), original=step) for part in parts]
+
+
+_MEMORY = document_type("memory", _parse_memory, _items)
+_LIST = frozenset({"list"})
+
+
 # Records.
 
 _STEPS: Mapping[str, tuple[WireType, frozenset[str]]] = {
@@ -155,7 +181,13 @@ _STEPS: Mapping[str, tuple[WireType, frozenset[str]]] = {
 
 
 def wire_type(step: Record) -> WireType:
+    if step.keys() == _LIST:
+        return _MEMORY
     return next((row for key, (row, _) in _STEPS.items() if key in step), _UNKNOWN)
+
+
+def recognizes_list(values: list[Any]) -> bool:
+    return bool(values) and all(isinstance(each, dict) and recognize(each) is not None for each in values)
 
 
 def recognize(step: Record) -> WireType | None:
@@ -176,7 +208,21 @@ def parse_block(block: Any) -> Block:
 
 
 def header(step: Record) -> RecordHeader:
-    return RecordHeader(timestamp=to_milliseconds(value_at(step, "timing", "start_time")))
+    if step.keys() != _LIST:
+        return RecordHeader(timestamp=to_milliseconds(value_at(step, "timing", "start_time")))
+    times = [to_milliseconds(time) for time in _start_times(step)]
+    return RecordHeader(timestamp=next(iter(times), None), last_timestamp=next(reversed(times), None))
+
+
+def _start_times(memory: Record) -> list[int | float]:
+    times = (value_at(step, "timing", "start_time") for step in items_at(memory, "list"))
+    return [time for time in times if is_number(time)]
+
+
+def identify(step: Record) -> Identity:
+    """Return when the first step of a memory began, which is the same in later versions."""
+    first = next(iter(_start_times(step)), None)
+    return Identity() if first is None else Identity(record=f"memory/{first}")
 
 
 PROVIDER = Provider(
@@ -185,5 +231,7 @@ PROVIDER = Provider(
     marks=Marks(untyped_keys=_STEPS, body_keys={"error"}),
     wire_type=wire_type,
     parse_block=parse_block,
+    recognizes_list=recognizes_list,
     header=header,
+    identify=identify,
 )

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from ash_shared import parse_message, transform_messages
+from ash_shared.parsing.parsed_text import identify
 from tests.shared.logs import follow, short_events, state_answers
 from tests.shared.sample_files import RECORDINGS
 from tests.shared.transcripts import short_messages
@@ -69,6 +70,21 @@ def test_a_document_of_steps() -> None:
     [message, *_] = transform_messages((FOLDER / "code.json").read_text())
 
     assert (message.role, message.metadata.source) == ("user", "smolagents")
+
+
+def test_a_later_version_of_a_memory_adds_its_steps() -> None:
+    steps = steps_of("tools.json")
+    whole = short_messages(steps)
+
+    assert short_messages(steps[:3], steps) == whole
+    assert identify(json.dumps(steps[:3]), None) == identify(json.dumps(steps), None)
+    assert identify(json.dumps(steps), None).record is not None
+    calls = [
+        payload["toolName"]
+        for name, payload, *_ in short_events(follow([steps[:3], steps]))
+        if name == "tool_call"
+    ]
+    assert calls == ["list_berths", "open_gate", "final_answer"]
 
 
 def action(**fields: Any) -> dict[str, Any]:

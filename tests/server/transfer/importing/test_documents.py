@@ -108,6 +108,22 @@ def cline_task(folder: Path, *items: Any) -> None:
     (folder / "api_conversation_history.json").write_text(json.dumps(history))
 
 
+async def test_a_memory_of_smolagents_that_grew_adds_its_steps(store: Store, tmp_path: Path) -> None:
+    file = tmp_path / "memory.json"
+    steps = json.loads((RECORDINGS / "smolagents" / "tools.json").read_text())
+    file.write_text(json.dumps(steps[:2]))
+    [before] = await import_all(store, tmp_path)
+    first = await texts(store, before.session_id)
+
+    file.write_text(json.dumps(steps))
+    [after] = await import_all(store, tmp_path)
+
+    assert (after.session_id, after.result.counts) == (before.session_id, {"existing": 1, "new": 1})
+    assert not after.result.problems
+    whole = await texts(store, after.session_id)
+    assert (whole[: len(first)], len(whole) > len(first)) == (first, True)
+
+
 async def test_events_of_openhands_are_one_session(store: Store, tmp_path: Path) -> None:
     events = tmp_path / "17" / "events"
     events.mkdir(parents=True)
