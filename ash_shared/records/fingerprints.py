@@ -234,7 +234,7 @@ _VIBE_MESSAGE_KEYS = frozenset(
 def is_gptme_message(record: dict[str, Any]) -> bool:
     """Return True for a message of gptme with a key that only gptme writes.
 
-    Its other messages have a role, a text and a time in Python's form, as those of many programs.
+    Its other messages have a role, a text and a time in Python's form, which many programs write.
     """
     time, role = record.get("timestamp"), record.get("role")
     return (

@@ -107,7 +107,7 @@ def open_transcript(path: Path, access: FileAccess = ANY_FILE) -> Transcript:
 
 
 def _source_of_log(path: Path, access: FileAccess) -> str | None:
-    """Return the format of a log with lines that look like those of other formats, if its first line states it."""
+    """Return the format of a log if its first line states it: its other lines look like messages of any program."""
     if path.suffix != ".jsonl":
         return None
     try:

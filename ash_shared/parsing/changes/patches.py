@@ -68,7 +68,7 @@ def has_blocks(text: str) -> bool:
 
 
 def is_block(text: str) -> bool:
-    """True for a text that begins with such a block: its lines may look like those of a patch."""
+    """True for a text that begins with such a block. The lines of a block may look like a patch."""
     return _FIRST_MARK.match(text) is not None and has_blocks(text)
 
 
