@@ -10,7 +10,7 @@ from ash_server.file_access import real_path
 from ash_server.transfer.agents import AGENTS
 from ash_server.transfer.importing.transcript import open_transcript, places_of
 from ash_server.transfer.importing.transcript_files import external_id, find_files, find_homes
-from tests.shared.conftest import RECORDINGS
+from tests.shared.sample_files import RECORDINGS
 
 VIEWER = Path(ash_server.__file__).parent / "viewer"
 
