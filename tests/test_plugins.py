@@ -1,4 +1,4 @@
-"""The plugin of Claude Code and Codex: its hooks are those of `ash hooks`, and its commands exist."""
+"""The plugin of Claude Code and Codex has the hooks of `ash hooks`, and its commands exist."""
 
 import json
 import re

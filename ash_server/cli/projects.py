@@ -46,7 +46,7 @@ async def _print_projects(store: ReadStore, *, as_json: bool, **query: Any) -> N
     if page.projects:
         stdout_console().print(_table(page.projects, with_usage=query["usage"]))
     else:
-        warn("no session has a project; `ash reindex` finds those of earlier versions")
+        warn("no session has a project; run `ash reindex` for sessions of earlier versions")
     print_next_page(page.next_after)
 
 

@@ -456,7 +456,7 @@ class SessionStore(Resource):
     set_lacks_final_newline = change(set_lacks_final_newline)
 
     async def update_labels(self, session_id: UUID, **changes: Unpack[LabelChanges]) -> Session:
-        """Change labels; `archived` also those of the sessions of subagents, at any depth.
+        """Change labels. `archived` also applies to the sessions of subagents, at any depth.
 
         Raises SessionNotFound, InvalidParameter, NulByte, InvalidUtf8.
         """

@@ -175,14 +175,14 @@ class _Turns:
 
 
 class Truncations:
-    """The sequences between which retractions remove all events: those of turns, and from a message.
+    """The spans of sequences that retractions of turns, or from a message on, remove.
 
-    The rules are those of `StandingLog`, which needs more memory.
+    It has the rules of `StandingLog`, which needs more memory.
     """
 
     def __init__(self) -> None:
         self.spans: list[tuple[int, int]] = []
-        """The first removed sequence, and the retraction's."""
+        """The first removed sequence, and the sequence of the retraction."""
         self._sequences = array("q")
         self._first: dict[str, int] = {}
         self._turns = _Turns()
@@ -219,14 +219,14 @@ class Truncations:
 
 
 class RetractedEvents:
-    """Finds the retracted events of a log that is read once, from its retractions.
+    """Finds the retracted events of a log that is read once.
 
-    `spans` are those of `Truncations`, which are needed if a retraction truncates.
+    `spans` are the spans of `Truncations`; none are needed unless a retraction truncates.
     """
 
     def __init__(self, retractions: Iterable[WireEvent], spans: Iterable[tuple[int, int]] = ()) -> None:
         self._last: dict[str, int] = {}
-        """Sequence of the last retraction of each event, and of each record or answer."""
+        """The sequence of the last retraction of each event, record or answer."""
         for event in retractions:
             payload = event["payload"]
             for name in payload.get("eventIds") or ():

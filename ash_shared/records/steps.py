@@ -73,8 +73,8 @@ Relation = Literal[
   Without a role: a repetition; usage counts once per key, an error is emitted once per turn.
 - held_copy: a copy that waits for its original; its events are emitted only if none comes.
 - resent: its record repeats the conversation so far; blocks that earlier records have are left out, unless they are
-  the prompt or the answer of a new `request`. For the event log
-  any part with an `original` may repeat blocks, but standard messages keep those of other relations.
+  the prompt or the answer of a new `request`. The event log leaves out repeated blocks of any part with an `original`;
+  standard messages keep them in parts with other relations.
 - recount: usage without a role that a copy may have stated in more detail: it counts once per key, and only if no usage
   of a copy has come since the last recount.
 - take: the first user message held as a copy begins a turn; the next record may send it.

@@ -178,7 +178,7 @@ def default(value: str | griffe.Expr | None) -> str:
 
 
 def members(owner: griffe.Object) -> Iterator[griffe.Object]:
-    """Yield the public members of a class, those of private bases first."""
+    """Yield the public members of a class, inherited from private bases first."""
     assert isinstance(owner, griffe.Class)
     inherited = [
         member

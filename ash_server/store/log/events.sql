@@ -42,7 +42,7 @@ WHERE session_id = %(session_id)b AND sequence > %(after)b AND sequence < %(befo
   ))
 
 -- fragment: marks
--- The events that change what precedes them, between two sequences. The condition is that of the index.
+-- The events that change earlier ones, between two sequences, with the condition of their index.
 SELECT session_id, sequence, type, message_sequence, origin, {stored_columns}
 FROM events AS entry
 WHERE session_id = %(session_id)b AND sequence > %(after)b AND sequence < %(before)b

@@ -179,7 +179,7 @@ def test_unknown_session(ash: Ash, transcript: Path) -> None:
 def test_store_server_and_client_have_the_same_numbers(
     ash: Ash, transcript: Path, database_url: str, tmp_path: Path
 ) -> None:
-    """Each format of the store is equal to that of the server, and JSON and CSV have the same rows."""
+    """Store and server print the same in each format, and JSON and CSV have the same rows."""
     database = {"ASH_DATABASE_URL": database_url}
     for by in ("day", "session", "block,model"):
         local = [ash("usage", "--by", by, *options).out for options in FORMATS]

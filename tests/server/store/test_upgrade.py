@@ -249,7 +249,7 @@ def load_store(url: str, path: Path) -> None:
 
 
 def load_rows(url: str, path: Path) -> None:
-    """Replace all rows by those of a store with the same schema."""
+    """Replace all rows by the rows of a store with the same schema."""
     with psycopg.connect(url) as conn:
         tables = conn.execute(
             "SELECT string_agg(tablename, ',') FROM pg_tables "

@@ -92,12 +92,12 @@ def answer(id: str, session: str = "s") -> dict[str, Any]:
 
 
 def stated_costs(records: Sequence[Any]) -> tuple[list[float], list[float]]:
-    """Return the costs of messages, and those of answers."""
+    """Return the costs of messages, and the costs of turns."""
     ends = [event["payload"].get("costUsd") for event in follow(records) if event["type"] == "turn_end"]
     return [message.metadata.cost_usd for message in messages_of(records) if message.metadata.cost_usd], ends
 
 
-def test_lower_total_cost_is_that_of_a_client_that_was_started_again() -> None:
+def test_a_lower_total_cost_is_from_a_restarted_client() -> None:
     records = [answer("a"), result("s", 0.5), answer("b"), result("s", 0.25)]
 
     assert stated_costs(records) == ([0.5, 0.25], [0.5, 0.25])

@@ -48,7 +48,7 @@ const ATTRIBUTES = {
   voffset: LENGTH,
   width: LENGTH,
 };
-/** Our classes (styles/prose.css) for those of the library. */
+/** Our classes (styles/math.css) by the class of the library. */
 const CLASSES = {
   "tml-left": "math-left",
   "tml-right": "math-right",

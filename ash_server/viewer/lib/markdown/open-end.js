@@ -1,6 +1,6 @@
 /**
  * The end of a Markdown text that grows: the text node to which more of a paragraph, or of a fence, is appended. The
- * result must equal that of rendering the longer text, so text that may be markup is not appended.
+ * result must equal the rendering of the longer text, so text that may be markup is not appended.
  */
 import { hasHidden, hasRightToLeft } from "../hidden-characters.js";
 
