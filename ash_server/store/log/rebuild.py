@@ -106,6 +106,15 @@ class End(NamedTuple):
     posted: str
 
 
+class Start(NamedTuple):
+    """What events after a place in a log depend on, beside the state."""
+
+    may_have_chunks: bool
+    """True if the log may have chunks before them."""
+    written_at: datetime | None
+    """When the last message before them was stored: the time of events that close everything after it."""
+
+
 class Rebuilt(NamedTuple):
     messages: int
     events: int
@@ -200,22 +209,22 @@ class StoredInput:
         self._end: int | None = None
         self._posted = (0, "")
 
+    async def read_start(self) -> Start:
+        """Return what the first events depend on. Raises SessionNotFound."""
+        params = {"session_id": self._session_id, "message": self._message}
+        row = await (await self._conn.execute(SQL.get_start, params)).fetchone()
+        if not row:
+            raise SessionNotFound
+        return Start(*row)
+
     async def announce(self, normalizer: Normalizer, *, without: int = 0) -> None:
         """Announce the first messages to a normaliser before they are read, as an append does."""
         if self._message:
             return
-        rows = self._first_lines(without)
+        params = {"session_id": self._session_id, "without": without}
+        rows = self._stream_rows("first", StoredLine, SQL.list_first_messages, params)
         if first := [line async for line in rows]:
             normalizer.expect((line.read() for line in first), first[0].now)
-
-    async def first_line(self, *, without: int = 0) -> StoredLine | None:
-        """Return the first message that is announced; call it in a transaction."""
-        async with aclosing(self._first_lines(without)) as rows:
-            return await anext(rows, None)
-
-    def _first_lines(self, without: int) -> AsyncGenerator[StoredLine, None]:
-        params = {"session_id": self._session_id, "without": without}
-        return self._stream_rows("first", StoredLine, SQL.list_first_messages, params)
 
     async def entries(
         self, last_message: int, last_event: int

@@ -21,6 +21,16 @@ WHERE session_id = %(session_id)b AND kind <> 'deleted' AND sequence <> %(withou
   AND messages.created_at = (SELECT created_at FROM ({first_messages} LIMIT 1) AS first)
 ORDER BY sequence
 
+-- name: get_start
+-- The columns of `Start`.
+SELECT may_have_chunks, (
+    SELECT least(messages.created_at, file_modified_at) FROM messages
+    WHERE session_id = %(session_id)b AND sequence <= %(message)b AND kind <> 'deleted'
+    ORDER BY sequence DESC LIMIT 1
+)
+FROM session_counters JOIN sessions ON id = session_id
+WHERE session_id = %(session_id)b
+
 -- name: list_underived_events
 -- The columns of `UnderivedEvent` for events of the old log.
 SELECT sequence, type, message_sequence, origin, explicit_id,

@@ -19,10 +19,10 @@ from ash_server.store.log.tool_calls import find_first_messages as find_messages
 from ash_server.store.log.totals import NO_TOTALS, TotalsOfLog
 from ash_server.store.log.writer import IssueCounts, PreparedEvent, derive, ending, milliseconds
 from ash_server.store.message_pages import set_by_writer
-from ash_server.store.session_facts import RecordFacts, collect_facts
+from ash_server.store.session_facts import RecordFacts, collect_facts, to_milliseconds
 from ash_server.store.usage.answers import change_answers, replace_answers
 from ash_server.store.usage.answers import find_first_messages as find_messages_of_answers
-from ash_shared.eventlog import FIRST_LINES, NOTED, Event, Line, Normalizer, inherited_records, line_of
+from ash_shared.eventlog import NOTED, Event, Line, Normalizer, inherited_records, line_of
 from ash_shared.eventlog.facts.lines import NO_FACTS
 from ash_shared.model.message import Description
 from ash_shared.parsing.describe import describe_parsed
@@ -123,6 +123,12 @@ class Comparison:
     _has_stated = False
     """True if usage or facts depend on the message."""
 
+    _has_undated = False
+    """True after messages without a time at the beginning of the session."""
+
+    _has_other_first_times = False
+    """True if such messages get another time without the message."""
+
     _now = 0
 
     def __init__(self, conn: AsyncConnection, session_id: UUID, start: KeptState | None = None) -> None:
@@ -145,6 +151,8 @@ class Comparison:
         """Usage and facts in the other messages."""
         self._full_derived = self._derived
         self._input = StoredInput(conn, session_id, begin.message_sequence, begin.event_sequence)
+        self._is_dated = begin.message_sequence > 0
+        """True after the first messages without a time."""
         self._full = Normalizer(state=begin.state)
         self._rest = self._full
         """The same one up to the message."""
@@ -174,13 +182,13 @@ class Comparison:
                 if self.must_stop:
                     return
 
-    async def check_beginning(self) -> None:
-        """Note whether the first messages have no time, so that their time may depend on the message."""
-        if self.start is None or self.start.message_sequence or (self.sequence or 0) > FIRST_LINES:
+    async def read_start(self) -> None:
+        """Read what the first events depend on, beside the state."""
+        if self.events is None or self.start is None or not self.start.message_sequence:
             return
-        async with self._conn.transaction():  # of the cursor
-            line = await StoredInput(self._conn, self._session_id).first_line(without=self.sequence or 0)
-        self.needs_whole_log |= line is not None and line.read().header.timestamp is None
+        start = await self._input.read_start()
+        self.events.may_have_chunks = start.may_have_chunks
+        self._now = to_milliseconds(start.written_at) if start.written_at else 0
 
     def normalizer_states(self) -> tuple[str | None, str | None]:
         return self._full.state(), self._rest.state()
@@ -191,8 +199,9 @@ class Comparison:
         if calls or self._settles():  # what later messages revise is only known at the end
             return False
         state = comparable(self._rest.state())
-        are_final = not answers or self._are_final(answers, state)
-        return are_final and _in_order(state) == _in_order(comparable(kept.state))
+        if answers and not self._are_final(answers, state):
+            return False
+        return _in_order(state) == _in_order(comparable(kept.state)) and self._has_same_lag()
 
     def renumbers_turns(self, kept: KeptState) -> bool:
         """True if later turns have other numbers, which the keys of their answers contain."""
@@ -255,6 +264,11 @@ class Comparison:
         turn = state.get("turns", 0)
         return "counted_messages" not in state and all(each.usage.turn < turn for each in values)
 
+    def _has_same_lag(self) -> bool:
+        """True if messages without a time, which continue the time of an earlier one, do not continue the message's."""
+        full, rest = (_decode(state or "{}").get("clock_lag") for state in self.normalizer_states())
+        return bool(full == rest)
+
     def _settles(self) -> bool:
         """True if other answers have no cost because of the message."""
         return self._full_derived.answers.settled_turns != self._derived.answers.settled_turns
@@ -267,12 +281,15 @@ class Comparison:
             await self._derive_message(stored)
         else:
             line = await offload(self.facts.read, stored)
+            self._check_time(line)
             self._compare(partial(self._derive_line, stored, line))
         self.needs_whole_log |= self._full.is_inherited or self._rest.is_inherited
 
     async def _derive_message(self, stored: StoredLine) -> None:
         self._rest = Normalizer(state=self._full.state())
         line = await offload(StoredLine.read, stored)
+        if not self._is_dated:
+            await self._check_first_times(stored.sequence)
         if self.start is not None:
             self._full_derived, self.full_totals = self._derived.copy(), self.totals.copy()
         events = self._derive_line(stored, line, self._full, self._derived_in_full())
@@ -280,6 +297,23 @@ class Comparison:
             self.full_totals.add(each.event for each in events)
         self._count(events)
         self._has_stated = bool(self._full.answers) or self._full.facts != NO_FACTS
+
+    def _check_time(self, line: Line) -> None:
+        self._is_dated = self._is_dated or line.header.timestamp is not None
+        self._has_undated = self._has_undated or not self._is_dated
+        if self._has_other_first_times and self._has_undated:
+            self.needs_whole_log = self.differ = True
+
+    async def _check_first_times(self, sequence: int) -> None:
+        """Note whether the first messages, which have no time, get another one without the message."""
+        states = []
+        for without in (0, sequence):
+            normalizer = Normalizer()
+            await StoredInput(self._conn, self._session_id).announce(normalizer, without=without)
+            states.append(normalizer.state())
+        self._has_other_first_times = states[0] != states[1]
+        if self._has_other_first_times and self._has_undated:
+            self.needs_whole_log = self.differ = True
 
     def _derived_in_full(self) -> Derived | None:
         """Usage and facts in all messages, if these are compared."""
@@ -316,6 +350,7 @@ class Comparison:
             self.events.add(events)
         if self._rest is not self._full:
             full = derive_events(self._full, self._derived_in_full())
+            self.needs_whole_log |= any(each.has_own_id for each in events)
             self.differ = self.differ or full != events
             if self.full_totals is not self.totals:
                 self.full_totals.add(each.event for each in full)

@@ -155,6 +155,7 @@ class _Deletion:
         conn, session_id = self._conn, self._session_id
         start = await self._find_start(sequence, how)
         self._comparison = Comparison(conn, session_id, start)
+        await self._comparison.read_start()
         if self._find_last is not None:
             self._derived_messages = start.message_sequence if start else 0
             await derive_unlocked(conn, self._comparison, self._find_end)
@@ -162,7 +163,6 @@ class _Deletion:
         self._sequence = self._comparison.sequence = sequence
         find_end = partial(read_end, conn, session_id)
         if not how.is_whole:
-            await self._comparison.check_beginning()
             if start is not None:
                 await self._derive_to_same_state(sequence)
             if self._end is not None:

@@ -1,8 +1,10 @@
 """After deletions that replace a part of the log, a rebuild changes nothing."""
 
 import json
+from collections.abc import Sequence
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
+from uuid import UUID
 
 import pytest
 from psycopg import AsyncConnection
@@ -12,6 +14,7 @@ from ash_server.store.log import kept_states, rebuild
 from ash_server.store.maintenance import splicing
 from tests.server.store.maintenance.test_deletion_samples import store, stored, tables
 from tests.shared.records import claude
+from tests.shared.records.openai_chat import delta_chunk
 
 __all__ = ["store", "tables"]
 
@@ -59,3 +62,48 @@ async def test_equals_a_rebuild(
     assert replaced == [True] * 3
     assert sequences == list(range(sequences[0], sequences[0] + len(sequences)))
     assert await stored(store, tables, session) == before
+
+
+DAY = 24 * 60 * 60 * 1000
+
+PLAIN = [{"role": "user", "content": "plain"}, {"role": "assistant", "content": "answer"}]
+DATED = {"type": "permission-mode", "permissionMode": "plan", "timestamp": "2026-01-02T00:00:00.000Z"}
+
+
+class Case(NamedTuple):
+    appends: Sequence[Sequence[Any]]
+    """An append without messages is an end."""
+    deleted: int
+
+
+CASES = {
+    "chunks before the part": Case([[delta_chunk({"content": "w "})]] * 13 + [[delta_chunk({}, "stop")]], 13),
+    "an end at its beginning": Case([turn(0), turn(1), [], turn(2), turn(3)], 12),
+    "a time that later messages continue": Case([turn(0), [DATED], *[PLAIN] * 20], 5),
+    "the first time": Case([[*PLAIN, DATED]], 3),
+    "a time without messages before": Case([[DATED, *PLAIN, *turn(0)]], 1),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_has_the_times_and_groups_of_a_rebuild(
+    store: Store, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(kept_states, "INTERVAL", 4)
+    session, (appends, deleted) = (await store.sessions.create()).id, CASES[name]
+    for records in appends:
+        await store.messages.append(session, list(map(json.dumps, records)), end=not records)
+    await store.messages.delete(session, deleted)
+    before = await shown(store, session)
+
+    await store.events.rebuild(session)
+
+    assert await shown(store, session) == [
+        (*event, pytest.approx(time, abs=DAY / 2)) for *event, time in before
+    ]
+
+
+async def shown(store: Store, session: UUID) -> list[tuple[Any, ...]]:
+    events = await store.events.get_events(session, limit=1000, collapse=True)
+    derived = [event for event in events if event.type not in ("reset", "retraction")]
+    return [(event.type, event.id, event.timestamp) for event in derived]
