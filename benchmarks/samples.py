@@ -1,4 +1,4 @@
-"""Input data: the corpus next to the repository with the recordings, or generated messages if it is absent."""
+"""Input data: the corpus next to the repository and the recordings, or generated messages without the corpus."""
 
 import json
 import re
@@ -89,8 +89,7 @@ def _changed(line: bytes, change: Callable[[list[Any]], list[Any]]) -> bytes:
 
 
 def _records(folder: Path) -> Iterator[bytes]:
-    """Yield the records of all files and databases of a folder; Markdown, which has no JSON to compare with, is left
-    out."""
+    """Yield the records of all files and databases of a folder. Markdown, which contains no JSON, is left out."""
     return (text.encode() for _, text in texts_of(folder) if _is_json(text))
 
 

@@ -1,4 +1,4 @@
-"""Index of the events that change what precedes them, for projections that stream a session."""
+"""Index of the events that change earlier ones, for streamed projections."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -13,7 +13,7 @@ from ash_server.api.http.bodies import BODY_ERRORS, JSON, decode_body, read_body
 from ash_server.api.http.dependencies import InjectedReader, InjectedStore
 from ash_server.api.http.guards.access import client_of, needs
 from ash_server.api.http.openapi.operations import documents
-from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
+from ash_server.api.http.problems import READ_ERRORS, TEXT_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.api.http.redaction import is_redacted
 from ash_server.errors import InvalidParameter, ScopeMissing, SessionNotFound, ShareRefused
 from ash_server.keys.shares import DEFAULT_HOURS, MAX_HOURS, ShareOptions, list_shares, share_session
@@ -109,7 +109,7 @@ class FindingController(Controller):
     @get(
         operation_id="listFindings",
         response_description="The kinds and places.",
-        responses=error_responses(*READ_ERRORS, SessionNotFound),
+        responses=error_responses(*READ_ERRORS, *TEXT_ERRORS),
     )
     async def list(self, reader: InjectedReader, session_id: FromPath[UUID]) -> FindingList:
         """List secrets.

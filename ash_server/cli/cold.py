@@ -68,8 +68,8 @@ async def _read(store: ReadStore) -> ColdPolicy:
 def run(*, store: StoreToChange, dry_run: bool) -> None:
     """Archive the sessions without a change for the age of the policy, and restore those that were changed.
 
-    A server archives at most 200 sessions at once. PostgreSQL frees the space for new rows; `ash db vacuum` returns it
-    to the disk.
+    With `--remote`, a run archives at most 200 sessions; the server archives the others in its hourly runs. PostgreSQL
+    frees the space for new rows; `ash db vacuum` returns it to the disk.
     """
     click.echo(_describe_run(store.change(partial(_run, change=store, is_dry_run=dry_run))))
 

@@ -126,7 +126,7 @@ async def _archive(store: Store, session_id: UUID, before: datetime) -> bool:
 async def check_cold_policy(store: Store, *, now: datetime) -> None:
     """Run the policy of the store's tenant for a server, unless it has just run. Raises ColdBusy.
 
-    Without a policy, only restore changed sessions, or a search would never find what they were sent.
+    Without a policy, only restore changed sessions, so that searches find their new messages.
     """
     policy = await store.cold.get_policy(store.tenant)
     if policy is None:

@@ -51,7 +51,7 @@ MAX_PARSE_BYTES = 4 * 1024 * 1024
 SQL = statements(__file__, parser_version=PARSER_VERSION)
 
 STORED_TEXTS = stored_query("messages", "id", "CASE WHEN kind <> 'deleted' THEN content END, content IS NULL")
-"""By id, the sequence and the text of messages that are stored, NULL for a deleted one, and whether it is archived."""
+"""By id, the sequence and text of stored messages (NULL if deleted), and whether the text is archived."""
 
 _NEXT_MESSAGES = bounded_query(SQL.columns, SQL.page)
 _PREVIOUS_MESSAGES = bounded_query(SQL.columns, SQL.page, "sequence DESC")
@@ -273,7 +273,7 @@ async def get_contents(conn: AsyncConnection, session_id: UUID, ids: Sequence[st
 async def add_archived(
     conn: AsyncConnection, session_id: UUID, rows: Sequence[tuple[str, int, str | None, bool]]
 ) -> list[tuple[str, int, str | None]] | None:
-    """Add archived texts to rows of `STORED_TEXTS`. None if the session was restored since they were read."""
+    """Add archived texts to rows of `STORED_TEXTS`; None if the session was restored meanwhile."""
     places = {sequence for _, sequence, _, is_archived in rows if is_archived}
     archived = await read_archived(conn, session_id, "messages", places)
     if archived is None:

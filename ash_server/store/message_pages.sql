@@ -46,7 +46,7 @@ SELECT {stored_columns} FROM messages WHERE session_id = %b AND kind IN ('messag
 SELECT message_sequence, clock_timestamp() FROM session_counters WHERE session_id = %b
 
 -- name: compare_contents
--- By message id, whether the stored text has a digest, NULL for a deleted message; and the sequence of an archived text.
+-- By message id, whether the stored text has a digest (NULL if deleted), and the sequence of an archived text.
 SELECT messages.id, CASE WHEN kind <> 'deleted' THEN sha256(convert_to(content, 'UTF8')) = sent.digest END,
     CASE WHEN content IS NULL THEN sequence END
 FROM messages JOIN unnest(%(ids)b::text[], %(digests)b::bytea[]) AS sent (id, digest) ON messages.id = sent.id

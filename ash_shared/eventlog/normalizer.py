@@ -200,7 +200,10 @@ class Normalizer:
         return output.events
 
     def close(self, context: Context) -> list[Event]:
-        """Same as `end`, with events in wire form. Without events, the state stays: a rebuild knows no such end."""
+        """Same as `end`, with events in wire form.
+
+        An end without events does not change the state, since a rebuild could not repeat it.
+        """
         output, before = self._output, encode_state(self._output.state)
         output.start_line(EMPTY_LINE, context)
         is_cut = output.state.is_cut()

@@ -135,7 +135,7 @@ class SearchPage(AshModel):
     pending: Omittable[int] = ABSENT
     """Number of stored events that are not indexed yet; absent if there are none."""
     cold_sessions: Omittable[int] = Field(default=ABSENT, alias="coldSessions")
-    """Number of cold sessions, at most 1,000: their words are not searched. Absent without any, and in a search of one
-    session, which restores it."""
+    """Number of cold sessions, at most 1,000, which are not searched. Absent if there are none, and in a search of one
+    session."""
     suggestions: Omittable[list[str]] = ABSENT
     """Queries with similar stored words, if there are no results."""

@@ -23,7 +23,7 @@ from ash_shared.projections._retractions import Events, WireEvent, is_main, stan
 MAX_CALLS = 128
 """Calls in one answer: OpenAI's limit."""
 MAX_WAITING_ITEMS = 1000
-"""Items after a call that may precede its result, if the conversation is read in parts."""
+"""Items between a call and its result, if the conversation is read in parts."""
 _MAX_ID_LENGTH = 40
 """OpenAI's limit; Anthropic documents none."""
 _MAX_NAME_LENGTH = 64
@@ -87,7 +87,7 @@ def conversation(events: Events, *, open_calls: bool = False, keep_calls: bool =
 class ConversationFold:
     """Folds the events of a log, in order and without retracted ones, into the items of `conversation`.
 
-    `take` returns items while more events follow. A summary must precede them.
+    `take` returns items before the log is complete. A summary replaces all items, so it must come first.
     """
 
     def __init__(self, *, open_calls: bool = False, keep_calls: bool = False) -> None:
@@ -171,7 +171,7 @@ class _Fold:
             answer.size += self.size
 
     def take(self, max_size: int | None) -> list[Item]:
-        """Remove the items at the beginning that later events do not change, but for a late result."""
+        """Remove the first items that are final. An answer waits for results, up to a size and a number of items."""
         ready = self._count_ready(math.inf if max_size is None else max_size)
         taken, self.items[:ready] = self.items[:ready], []
         for item in taken:
@@ -184,7 +184,7 @@ class _Fold:
         size = sum(item.size for item in self.items)
         for place, item in enumerate(self.items[:-1]):
             can_wait = len(self.items) - place <= MAX_WAITING_ITEMS and size <= max_size
-            if can_wait and isinstance(item, Answer) and any(call.result is None for call in item.calls):
+            if can_wait and _lacks_result(item):
                 return place
             size -= item.size
         return max(0, len(self.items) - 1)
@@ -281,6 +281,10 @@ _SPECIAL_HANDLERS: Mapping[str, Callable[[_Fold, WireEvent], None]] = {
 _HANDLERS: Mapping[str, Callable[[_Fold, WireEvent], None]] = {
     name: _SPECIAL_HANDLERS.get(name, _add_text) for name, row in CATALOGUE.items() if row.in_conversation
 }
+
+
+def _lacks_result(item: Item) -> bool:
+    return isinstance(item, Answer) and any(call.result is None for call in item.calls)
 
 
 class _Ids:

@@ -12,7 +12,7 @@ from ash_shared.projections._retractions import Events, WireEvent, standing, wir
 from ash_shared.projections.ui_chunks import UiChunk, UiChunks, result_chunk
 
 MAX_WAITING_MESSAGES = 100
-"""Messages after a call that may precede its result, if the session is read in parts."""
+"""Messages between a call and its result, if the session is read in parts."""
 
 UiMessage = dict[str, Any]
 UiPart = dict[str, Any]
@@ -29,7 +29,7 @@ def to_ui_messages(events: Events) -> list[UiMessage]:
 class UiMessageFold:
     """Folds a log, in order and without retracted events, into `to_ui_messages`.
 
-    `take` returns messages while more events follow.
+    `take` returns messages before the log is complete.
     """
 
     def __init__(self) -> None:
@@ -86,7 +86,10 @@ class UiMessageReader:
         self.sizes[-1] += size
 
     def take(self, max_size: float) -> list[UiMessage]:
-        """Return and remove the complete messages but the last, which may get data."""
+        """Return and remove the complete messages, except the last, which may get data.
+
+        A message with an open call waits, up to a size and a number of messages, and so do the messages after it.
+        """
         complete = max(0, len(self.messages) - (2 if self._open else 1))
         waiting = {id(part): name for name, part in self._waiting.items()}
         taken, size = list[UiMessage](), sum(self.sizes)

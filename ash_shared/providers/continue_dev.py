@@ -1,7 +1,7 @@
 """Continue: the session of its command-line program or of an editor, one document that is rewritten at each step.
 
-Sources: sessions of real runs of `cn`, and Continue's types. An item of the history has a message and what belongs to
-it: the results of its calls, and the files that a person added.
+Sources: sessions of real runs of `cn`, and Continue's types. An item of the history has a message, the results of its
+calls, and the files that a person added.
 """
 
 from collections.abc import Iterator
@@ -154,7 +154,7 @@ _SPEAKERS: dict[str, tuple[Speaker, Any]] = {
 
 
 def _item_parts(item: Any, answered: frozenset[str]) -> Iterator[tuple[Speaker, list[Block]]]:
-    """Yield the speakers of an item with their blocks; `answered` are calls with a message for the result."""
+    """Yield the speakers of an item with their blocks. `answered`: calls with a result in another message."""
     role = text_at(item, "message", "role") or ""
     if role not in _SPEAKERS:
         yield "system", [raw_block("unknown_type" if role else "malformed", item, role or None)]

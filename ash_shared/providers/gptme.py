@@ -142,7 +142,7 @@ _DECODER = JSONDecoder()
 
 
 def _calls_in(text: str, timings: Any) -> list[Block]:
-    """Return the calls of tools in a text: those that ran, if their times are known."""
+    """Return the calls of tools in a text; if the times of tools are known, only of tools that ran."""
     if "```" not in text and "<tool-use>" not in text:
         return []
     ran = timings.get("tool_ms_by_name", {}) if isinstance(timings, dict) else None
@@ -228,7 +228,7 @@ def _translate_result(record: Record) -> list[Block]:
 
 
 def _is_result(record: Record) -> bool:
-    """True for what a tool returned. Messages for the model alone are hidden, or are in a tag."""
+    """True for the output of a tool. Messages for the model alone are hidden, or in a tag."""
     if "call_id" in record:
         return True
     is_marked = _has_failed(record) or any(record.get(key) is True for key in ("hide", "pinned", "ui_only"))

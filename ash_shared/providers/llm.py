@@ -1,7 +1,7 @@
 """`llm`, the command-line program: the rows of its database, each as one line of JSON with its table, key and columns.
 
-Source: databases that versions 0.27 and 0.36 have written. A row also has, in further columns, the rows that belong to
-it: since 0.36, a message has its parts and the turn that it ends; before, a response has its calls and attachments.
+Source: databases of versions 0.27 and 0.36. A row has the rows that belong to it in further columns: since 0.36, a
+message has its parts and the turn that it ends; before, a response has its calls and attachments.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -72,7 +72,7 @@ def _with_rest(blocks: list[Block], rest: Block) -> list[Block]:
 
 
 def _translate_text(fields: Record, part: Record) -> list[Block]:
-    """Translate a text. Fragments are in it, or are files between its pieces."""
+    """Translate a text. Fragments are parts of it, or files between its pieces."""
     fragments = {fragment["id"]: fragment for fragment in list_or_empty(part.get("fragments"))}
     if "text" in fields:
         blocks = [text_block(fields["text"]), *map(_fragment_block, fragments.values())]
@@ -100,7 +100,7 @@ def _fragment_block(fragment: Any) -> Block:
 
 
 def _translate_reasoning(fields: Record, part: Record) -> list[Block]:
-    """Translate a thought; one that the vendor withholds is empty."""
+    """Translate a thought, which is empty if the vendor withholds it."""
     withheld = {"redacted": True} if fields.get("redacted") is True else {}
     block = {"type": "thinking", "thinking": fields.get("text", ""), **withheld}
     return [with_extra(block, without(fields, "redacted", "text"))]
@@ -116,11 +116,9 @@ def _translate_call(fields: Record, part: Record) -> list[Block]:
         "input": arguments,
         **executor,
     }
-    kept = (
-        () if fields["arguments"].__class__ is not str or arguments is fields["arguments"] else ("arguments",)
-    )
-    rest = without(fields, *({"arguments", "name", "server_executed", "tool_call_id"} - {*kept}))
-    return [with_extra(typed, rest)]
+    original = {} if arguments is fields["arguments"] else {"arguments": fields["arguments"]}
+    rest = without(fields, "arguments", "name", "server_executed", "tool_call_id")
+    return [with_extra(typed, rest | original)]
 
 
 def _translate_result(fields: Record, part: Record) -> list[Block]:
@@ -142,7 +140,7 @@ def _translate_attachment(fields: Record, part: Record) -> list[Block]:
 
 
 def _attachment_block(attachment: Record) -> Block:
-    """Return an image with its bytes or its address; any other attachment is a file."""
+    """Return an image with its bytes or address; other attachments are files."""
     mime, path, url = (text_at(attachment, name) for name in ("type", "path", "url"))
     data = text_at(attachment, "content", "base64")
     source = {"type": "base64", "media_type": mime, "data": data} if data else {"type": "url", "url": url}
@@ -166,7 +164,7 @@ _TRANSLATIONS: Mapping[str, Callable[[Record, Record], list[Block]]] = {
 
 
 def parse_block(block: object) -> Block:
-    """Parse a part; one with several blocks has a single bare text."""
+    """Return the first block of a part."""
     wire_type = text_at(block, "type")
     if wire_type is None or wire_type not in _TRANSLATIONS:
         return raw_block("unknown_type", block, wire_type)
@@ -201,7 +199,7 @@ _MESSAGE_COLUMNS = ("datetime_utc", "hash", "parent_hash", "parts", "role", "tur
 
 
 def _turn_rest(turn: Any) -> Block:
-    """Return the options of a request, and what else no field of a message states."""
+    """Return the columns of a request that no field of a message states."""
     if not isinstance(turn, dict):
         return {} if turn is None else {"turn": turn}
     return _present(without(turn, *_TURN_COLUMNS))

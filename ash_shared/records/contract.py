@@ -106,7 +106,7 @@ class Marks(NamedTuple):
     typed_keys: Collection[str] = ()
     """Keys of records with a string as `type`."""
     foreign_keys: Collection[str] = ()
-    """Keys that no record of the format with a string as `type` has."""
+    """Keys that no typed record of the format has."""
     untyped_keys: Collection[str] = ()
     """Keys of other records."""
     body_keys: Collection[str] = ()

@@ -150,7 +150,7 @@ def decode_json(raw: str | bytes) -> Any:
 
 
 def _may_nest_deeper(raw: str | bytes) -> bool:
-    """False for a text with too few brackets: counting them is faster than to visit all values."""
+    """False for a text with too few brackets. Counting them is faster than visiting all values."""
     if isinstance(raw, str):
         return raw.count("[") + raw.count("{") > MAX_DEPTH
     return raw.count(b"[") + raw.count(b"{") > MAX_DEPTH

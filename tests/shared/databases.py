@@ -4,7 +4,7 @@ import json
 import shutil
 import sqlite3
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -95,47 +95,46 @@ def _llm_sessions(connection: sqlite3.Connection, tables: list[str]) -> Iterator
     def select(table: str, condition: str, *values: Any) -> list[Row]:
         return _select(connection, table, condition, *values) if table in tables else []
 
-    def linked(links: str, table: str, owner: str, id: Any) -> list[Row]:
-        condition = f"id IN (SELECT {table[:-1]}_id FROM {links} WHERE {owner} = ?)"
-        return select(table, condition, id)
-
     for thread in select("threads", "1 ORDER BY id"):
-        lines, hash, time = list[Line](), thread["tip_message_hash"], None
-        while hash is not None:
-            [message] = select("messages", "hash = ?", hash)
-            turns = select("turns", "thread_id = ? AND tip_message_hash = ?", thread["id"], hash)
-            time = turns[0]["datetime_utc"] if turns else time
-            parts = [
-                part
-                | {
-                    name: rows
-                    for name in ("fragments", "attachments")
-                    if (rows := linked(f"part_{name}", name, "part_id", part["id"]))
-                }
-                for part in select("parts", "message_hash = ? ORDER BY position", hash)
-            ]
-            columns = {**message, "parts": parts, "datetime_utc": time} | (
-                {"turn": turns[0]} if turns else {}
-            )
-            lines.append(
-                json.dumps({"table": "messages", "key": hash, "columns": columns}, ensure_ascii=False)
-            )
-            hash = message["parent_hash"]
-        yield thread, [row_line("threads", thread), *reversed(lines)]
+        yield thread, [row_line("threads", thread), *_llm_messages(select, thread)]
     for conversation in select("conversations", "1 ORDER BY id"):
-        lines = [row_line("conversations", conversation)]
-        for response in select("responses", "conversation_id = ? ORDER BY id", conversation["id"]):
-            id = response["id"]
-            columns = {
-                "attachments": linked("prompt_attachments", "attachments", "response_id", id),
-                "fragments": linked("prompt_fragments", "fragments", "response_id", id),
-                "tool_calls": select("tool_calls", "response_id = ?", id),
-                "tool_results": select("tool_results", "response_id = ?", id),
-            }
-            lines.append(
-                row_line("responses", response | {name: rows for name, rows in columns.items() if rows})
-            )
-        yield conversation, lines
+        yield conversation, [row_line("conversations", conversation), *_llm_responses(select, conversation)]
+
+
+def _llm_messages(select: Callable[..., list[Row]], thread: Row) -> list[Line]:
+    """Return the messages of a thread, which refer to the previous ones."""
+    lines, hash, time = list[Line](), thread["tip_message_hash"], None
+    while hash is not None:
+        [message] = select("messages", "hash = ?", hash)
+        turns = select("turns", "thread_id = ? AND tip_message_hash = ?", thread["id"], hash)
+        time = turns[0]["datetime_utc"] if turns else time
+        parts = [
+            part | _llm_links(select, "part_id", part["id"], ("fragments", "attachments"), "part")
+            for part in select("parts", "message_hash = ? ORDER BY position", hash)
+        ]
+        columns = {**message, "parts": parts, "datetime_utc": time, **({"turn": turns[0]} if turns else {})}
+        lines.append(json.dumps({"table": "messages", "key": hash, "columns": columns}, ensure_ascii=False))
+        hash = message["parent_hash"]
+    return lines[::-1]
+
+
+def _llm_responses(select: Callable[..., list[Row]], conversation: Row) -> Iterator[Line]:
+    for response in select("responses", "conversation_id = ? ORDER BY id", conversation["id"]):
+        id = response["id"]
+        calls = {name: select(name, "response_id = ?", id) for name in ("tool_calls", "tool_results")}
+        links = _llm_links(select, "response_id", id, ("attachments", "fragments"), "prompt")
+        yield row_line("responses", response | links | {name: rows for name, rows in calls.items() if rows})
+
+
+def _llm_links(
+    select: Callable[..., list[Row]], owner: str, id: Any, tables: Sequence[str], prefix: str
+) -> Row:
+    """Return the rows of tables that belong to a row, by table."""
+    linked = {
+        table: select(table, f"id IN (SELECT {table[:-1]}_id FROM {prefix}_{table} WHERE {owner} = ?)", id)
+        for table in tables
+    }
+    return {table: rows for table, rows in linked.items() if rows}
 
 
 def _with_text(thread: Row) -> Row:

@@ -16,6 +16,7 @@ from litestar.types import ExceptionHandlersMap
 from pydantic import ConfigDict, Field
 
 from ash_server.errors import (
+    ArchiveDamaged,
     AshError,
     BodyTooLarge,
     DatabaseUnavailable,
@@ -32,6 +33,7 @@ from ash_server.errors import (
     SchemaMismatch,
     ScopeMissing,
     SecretMissing,
+    SessionNotFound,
     WriteUnconfirmed,
 )
 from ash_shared.model.base import ABSENT, AshModel, Omittable
@@ -56,6 +58,8 @@ KEY_ERRORS = (
 READ_ERRORS = (*COMMON_ERRORS, *KEY_ERRORS)
 """Errors of every route that uses the database."""
 WRITE_ERRORS = (*READ_ERRORS, OriginNotAllowed, WriteUnconfirmed)
+TEXT_ERRORS = (SessionNotFound, ArchiveDamaged)
+"""Errors of every route that reads texts of a session, which may be cold."""
 
 _log = logging.getLogger(__name__)
 

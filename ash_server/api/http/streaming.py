@@ -60,7 +60,7 @@ async def start_stream(chunks: AsyncGenerator[bytes, None], **options: Any) -> S
 
 
 async def start_response(chunks: AsyncGenerator[bytes, None], *, media_type: str) -> Response[bytes] | Stream:
-    """Return a `buffered` body that fits into one chunk as a whole, otherwise as a stream; errors as above."""
+    """Return a `buffered` body whole if it has one chunk, otherwise as a stream. Errors before that as above."""
     first = await anext(chunks)
     if len(first) < _MIN_CHUNK_BYTES:
         return Response(first, media_type=media_type)

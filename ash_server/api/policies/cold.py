@@ -25,7 +25,7 @@ from ash_server.store.cold.policies import ColdBusy
 from ash_shared.model.reports.cold import ColdPolicy, ColdRun
 
 _MAX_ARCHIVED = 200
-"""Sessions that a request archives; the server archives the others within an hour."""
+"""Sessions that a request archives."""
 
 _policy_decoder = msgspec.json.Decoder(NewColdPolicy)
 _run_decoder = msgspec.json.Decoder(NewColdRun)
@@ -89,7 +89,7 @@ class ColdController(Controller):
         """Run the policy for cold sessions now.
 
         Archives at most 200 sessions, and restores the cold sessions that were changed. The server archives the others
-        within an hour.
+        in its hourly runs.
         """
         body = await read_body(request, JSON)
         new = decode_body(body.text, _run_decoder)

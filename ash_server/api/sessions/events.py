@@ -27,7 +27,7 @@ from ash_server.api.http.bodies import (
 )
 from ash_server.api.http.dependencies import InjectedReader, InjectedStore
 from ash_server.api.http.openapi.operations import WITHOUT_NUL, documents, text
-from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
+from ash_server.api.http.problems import READ_ERRORS, TEXT_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.api.http.redaction import compared, is_redacted
 from ash_server.api.sessions.messages import appended_response, parse_lines
 from ash_server.errors import (
@@ -40,7 +40,6 @@ from ash_server.errors import (
     MessageTooLarge,
     NulByte,
     SessionMismatch,
-    SessionNotFound,
 )
 from ash_server.offload import offload_each
 from ash_server.settings import Settings
@@ -154,7 +153,7 @@ class EventController(Controller):
         "/events",
         operation_id="listEvents",
         response_description="A page of events.",
-        responses=error_responses(*READ_ERRORS, SessionNotFound),
+        responses=error_responses(*READ_ERRORS, *TEXT_ERRORS),
     )
     async def list(  # noqa: PLR0913  # one argument per parameter of the query
         self,
@@ -216,8 +215,8 @@ class EventController(Controller):
             ),
             **error_responses(
                 *WRITE_ERRORS,
+                *TEXT_ERRORS,
                 *BODY_ERRORS,
-                SessionNotFound,
                 MessageTooLarge,
                 BatchTooLarge,
                 EmptyBatch,

@@ -11,10 +11,9 @@ from ash_server.api.http.bodies import NDJSON
 from ash_server.api.http.dependencies import InjectedReader
 from ash_server.api.http.guards.access import record
 from ash_server.api.http.openapi.operations import documents, text
-from ash_server.api.http.problems import READ_ERRORS, error_responses
+from ash_server.api.http.problems import READ_ERRORS, TEXT_ERRORS, error_responses
 from ash_server.api.http.redaction import REDACTED_NAME, is_redacted, mark_as_redacted
 from ash_server.api.http.streaming import buffered, start_stream
-from ash_server.errors import SessionNotFound
 from ash_server.store import Store
 from ash_server.transfer.exporting.jsonl import FORMATS
 
@@ -28,7 +27,7 @@ class ExportController(Controller):
         opt=documents(answer={NDJSON: text("The stored messages, or the events.")}),
         operation_id="exportSession",
         response_description="The file.",
-        responses=error_responses(*READ_ERRORS, SessionNotFound),
+        responses=error_responses(*READ_ERRORS, *TEXT_ERRORS),
     )
     async def export(
         self,

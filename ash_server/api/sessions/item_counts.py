@@ -6,8 +6,7 @@ from litestar import Controller, get
 from litestar.params import FromPath
 
 from ash_server.api.http.dependencies import InjectedReader
-from ash_server.api.http.problems import READ_ERRORS, error_responses
-from ash_server.errors import SessionNotFound
+from ash_server.api.http.problems import READ_ERRORS, TEXT_ERRORS, error_responses
 from ash_shared.projections.item_counts import ItemCounts
 
 
@@ -18,7 +17,7 @@ class ItemCountController(Controller):
     @get(
         operation_id="countItems",
         response_description="The counts.",
-        responses=error_responses(*READ_ERRORS, SessionNotFound),
+        responses=error_responses(*READ_ERRORS, *TEXT_ERRORS),
     )
     async def count(self, reader: InjectedReader, session_id: FromPath[UUID]) -> ItemCounts:
         """Count items by filter.

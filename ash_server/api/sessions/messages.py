@@ -35,7 +35,7 @@ from ash_server.api.http.dependencies import InjectedReader, InjectedStore
 from ash_server.api.http.guards.access import may_read, needs, record
 from ash_server.api.http.openapi.operations import documents, text
 from ash_server.api.http.parameters import ExpectedSequence, OnlyRole, format_parameter, id_parameter
-from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
+from ash_server.api.http.problems import READ_ERRORS, TEXT_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.api.http.redaction import is_redacted
 from ash_server.api.metrics import count_appended
 from ash_server.api.sessions.sessions import check_metadata_depth
@@ -51,7 +51,6 @@ from ash_server.errors import (
     MessageTooLarge,
     NulByte,
     SequenceMismatch,
-    SessionNotFound,
 )
 from ash_server.offload import offload, offload_each
 from ash_server.settings import Settings
@@ -175,8 +174,8 @@ _APPEND_RESPONSES = {
     200: ResponseSpec(AppendedMessages, description="No message was new.", generate_examples=False),
     **error_responses(
         *WRITE_ERRORS,
+        *TEXT_ERRORS,
         *BODY_ERRORS,
-        SessionNotFound,
         MessageTooLarge,
         BatchTooLarge,
         EmptyBatch,
@@ -261,7 +260,7 @@ class MessageController(Controller):
         "unredacted.",
         status_code=200,
         responses=error_responses(
-            *WRITE_ERRORS, *BODY_ERRORS, SessionNotFound, EmptyBatch, BatchTooLarge, NulByte
+            *WRITE_ERRORS, *TEXT_ERRORS, *BODY_ERRORS, EmptyBatch, BatchTooLarge, NulByte
         ),
     )
     async def compare(
@@ -289,7 +288,7 @@ class MessageController(Controller):
     @get(
         operation_id="listMessages",
         response_description="A page of messages.",
-        responses={**_NOT_MODIFIED, **error_responses(*READ_ERRORS, SessionNotFound)},
+        responses={**_NOT_MODIFIED, **error_responses(*READ_ERRORS, *TEXT_ERRORS)},
     )
     async def list(  # noqa: PLR0913  # one argument per parameter of the query
         self,
@@ -336,7 +335,7 @@ class MessageController(Controller):
         response_description="The message.",
         responses={
             **_NOT_MODIFIED,
-            **error_responses(*READ_ERRORS, SessionNotFound, MessageNotFound, MessageDeleted),
+            **error_responses(*READ_ERRORS, *TEXT_ERRORS, MessageNotFound, MessageDeleted),
         },
     )
     async def get(
@@ -368,7 +367,7 @@ class MessageController(Controller):
         opt=needs("delete"),
         operation_id="deleteMessage",
         response_description="The message is deleted.",
-        responses=error_responses(*WRITE_ERRORS, SessionNotFound, MessageNotFound),
+        responses=error_responses(*WRITE_ERRORS, *TEXT_ERRORS, MessageNotFound),
     )
     async def delete(
         self,
@@ -393,7 +392,7 @@ class MessageController(Controller):
         operation_id="popMessage",
         response_description="The deleted message.",
         status_code=200,
-        responses=error_responses(*WRITE_ERRORS, SessionNotFound, MessageNotFound),
+        responses=error_responses(*WRITE_ERRORS, *TEXT_ERRORS, MessageNotFound),
     )
     async def pop(
         self, request: Request[Any, Any, Any], store: InjectedStore, session_id: FromPath[UUID]

@@ -16,10 +16,10 @@ from pydantic import ConfigDict, Field
 from ash_server.api.http.bodies import JSON
 from ash_server.api.http.dependencies import InjectedReader
 from ash_server.api.http.openapi.operations import documents, text
-from ash_server.api.http.problems import READ_ERRORS, error_responses
+from ash_server.api.http.problems import READ_ERRORS, TEXT_ERRORS, error_responses
 from ash_server.api.http.redaction import is_redacted, mark_as_redacted
 from ash_server.api.http.streaming import buffered, start_response
-from ash_server.errors import NotFound, SessionChanged, SessionNotFound, SessionTooLarge
+from ash_server.errors import NotFound, SessionChanged, SessionTooLarge
 from ash_server.redaction import redact_text
 from ash_server.store import Store
 from ash_server.store.conversation.conversation_reader import ConversationReader
@@ -134,19 +134,29 @@ class _StreamedMessages(NamedTuple):
         self, conversation: ConversationReader, session_id: UUID, redacts: bool
     ) -> AsyncGenerator[bytes, None]:
         """Yield JSON. Raises SessionNotFound, SessionChanged; SessionTooLarge for a very large message."""
-        fold, separator = self.fold(), b'{"messages":['
+        separator = b'{"messages":['
+        async with aclosing(self._stream_texts(conversation, session_id, redacts=redacts)) as parts:
+            async for texts in parts:
+                yield separator + b",".join(texts)
+                separator = b","
+        yield b"]}" if separator == b"," else separator + b"]}"
+
+    async def _stream_texts(
+        self, conversation: ConversationReader, session_id: UUID, *, redacts: bool
+    ) -> AsyncGenerator[list[bytes], None]:
+        """Yield messages as JSON, at least one at a time."""
+        fold = self.fold()
         async with aclosing(
             conversation.stream_standing(session_id, whole=self.whole, redacts=redacts)
         ) as parts:
             async for part in parts:
                 texts = await asyncio.to_thread(self._add, fold, part, redacts)
                 if texts:
-                    yield separator + b",".join(texts)
-                    separator = b","
+                    yield texts
                 elif fold.size() > MAX_BYTES:
                     raise SessionTooLarge
-        texts = await asyncio.to_thread(lambda: self._encode(fold.end(), redacts))
-        yield (separator if texts or separator != b"," else b"") + b",".join(texts) + b"]}"
+        if texts := await asyncio.to_thread(lambda: self._encode(fold.end(), redacts)):
+            yield texts
 
     def _add(self, fold: _Fold, part: EventPart, redacts: bool) -> list[bytes]:
         for event, size in zip(part.events, part.sizes, strict=True):
@@ -154,7 +164,7 @@ class _StreamedMessages(NamedTuple):
         return self._encode(fold.take(MAX_BYTES), redacts)
 
     def _encode(self, messages: Iterable[dict[str, Any]], redacts: bool) -> list[bytes]:
-        """Encode messages, and redact what only their parts together show to be a secret."""
+        """Encode messages, and redact secrets that only the whole message shows."""
         texts = map(self.encode, messages)
         return [redact_text(text.decode()).encode() for text in texts] if redacts else list(texts)
 
@@ -218,7 +228,7 @@ class ProjectionController(Controller):
         ),
         operation_id="projectSession",
         response_description="The projection: JSON, or text for the prompts.",
-        responses=error_responses(*READ_ERRORS, NotFound, SessionNotFound, SessionChanged, SessionTooLarge),
+        responses=error_responses(*READ_ERRORS, *TEXT_ERRORS, NotFound, SessionChanged, SessionTooLarge),
     )
     async def get(
         self,
@@ -260,9 +270,9 @@ class ProjectionController(Controller):
         `atif` and `ui-messages`.
 
         Messages are sent while the session is read, so sessions may have any length. If an error occurs after
-        the first bytes, the response ends without its last chunk and its JSON is incomplete. A result that
-        comes very late, more than 1000 messages or 64 MiB after its call, counts as missing; in `ui-messages`,
-        100 messages, and it is then data of a later message. The prompts, `otel-genai`, `otlp` and `atif` are
+        the first bytes, the response ends without its last chunk, and its JSON is incomplete. A result that
+        follows its call after more than 1,000 messages or 64 MiB counts as missing; in `ui-messages`, after
+        more than 100 messages, it is data of a later message. Prompts, `otel-genai`, `otlp` and `atif` are
         limited to 64 MiB.
         """
         projection = PROJECTIONS.get(name)
@@ -283,7 +293,7 @@ class ProjectionController(Controller):
 async def _start(
     projection: _StreamedMessages, store: Store, session_id: UUID, redacts: bool
 ) -> Response[bytes] | Stream:
-    """Return the whole body if it is short, otherwise a stream. Reads again if the session changes before that."""
+    """Return the body if it is short, otherwise a stream. Begins again if the session changes before the response."""
     for _ in range(MAX_READS):
         chunks = buffered(projection.render(store.conversation, session_id, redacts))
         with suppress(SessionChanged):

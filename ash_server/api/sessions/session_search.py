@@ -7,10 +7,10 @@ from litestar import Controller, Request, get
 from litestar.params import FromPath, QueryParameter
 
 from ash_server.api.http.dependencies import InjectedReader
-from ash_server.api.http.problems import READ_ERRORS, error_responses
+from ash_server.api.http.problems import READ_ERRORS, TEXT_ERRORS, error_responses
 from ash_server.api.http.redaction import is_redacted
 from ash_server.api.search import Query, SearchPlace
-from ash_server.errors import NulByte, SessionNotFound
+from ash_server.errors import NulByte
 from ash_server.store.search.within import MAX_HITS, SessionHitPage
 from ash_shared.model.message import LAST_SEQUENCE
 
@@ -22,7 +22,7 @@ class SessionSearchController(Controller):
     @get(
         operation_id="searchSession",
         response_description="A page of hits.",
-        responses=error_responses(*READ_ERRORS, SessionNotFound, NulByte),
+        responses=error_responses(*READ_ERRORS, *TEXT_ERRORS, NulByte),
     )
     async def search(  # noqa: PLR0913  # one argument per parameter
         self,

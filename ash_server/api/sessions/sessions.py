@@ -1,12 +1,12 @@
 """Create, list, update and delete sessions."""
 
-from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
 import msgspec
 from litestar import Controller, Request, Response, delete, get, patch, post
 from litestar.datastructures import State
+from litestar.di import Provide
 from litestar.openapi import ResponseSpec
 from litestar.params import FromPath, HeaderParameter, QueryParameter
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -15,19 +15,20 @@ from ash_server.api.http.bodies import BODY_ERRORS, JSON, decode_body, read_body
 from ash_server.api.http.dependencies import InjectedReader, InjectedStore
 from ash_server.api.http.guards.access import client_of, may_read, needs, record
 from ash_server.api.http.openapi.operations import WITHOUT_NUL, documents
-from ash_server.api.http.parameters import (
-    EditedPaths,
-    ExpectedSequence,
-    PageCursor,
-    Tools,
-    list_parameter,
-)
+from ash_server.api.http.parameters import ExpectedSequence, PageCursor
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
-from ash_server.api.http.redaction import compared, compared_all, is_redacted
+from ash_server.api.http.redaction import is_redacted
 from ash_server.api.http.session_filters import InjectedFilters
+from ash_server.api.sessions.list_filters import (
+    InjectedListFilters,
+    Since,
+    Until,
+    WithArchived,
+    provide_list_filters,
+)
 from ash_server.errors import NulByte, SequenceMismatch, SessionNotFound, TooDeep
 from ash_server.redaction import redact
-from ash_server.store.lists.session_lists import Archived, SessionSort
+from ash_server.store.lists.session_lists import SessionSort
 from ash_server.store.prepare import Source
 from ash_server.store.sessions import ChangedFields, Creator
 from ash_server.store.text import ONE_LINE
@@ -35,7 +36,6 @@ from ash_shared.model.base import ABSENT
 from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
 from ash_shared.model.reports.session_counts import SessionCounts
 from ash_shared.model.session import MAX_MACHINE, Session, SessionPage, SessionResume
-from ash_shared.model.usage.answers import Cause
 
 _MAX_BODY_BYTES = 64 * 1024
 
@@ -61,73 +61,6 @@ Machine = Annotated[
     ),
 ]
 Limit = Annotated[int, QueryParameter(ge=1, le=1000, description="Maximum number of sessions.")]
-NamePart = Annotated[
-    str | None,
-    QueryParameter(
-        min_length=1,
-        pattern=ONE_LINE,
-        description="Only sessions with this text in the title, external id, tags or note, or at the start of the id.",
-    ),
-]
-ParentId = Annotated[
-    UUID | None,
-    QueryParameter(name="parentId", description="Only sessions started by this session or forked from it."),
-]
-ProviderSessionId = Annotated[
-    str | None,
-    QueryParameter(
-        name="providerSessionId",
-        min_length=1,
-        pattern=ONE_LINE,
-        description="Only sessions with this provider session id in the last message that has one.",
-    ),
-]
-ExternalId = Annotated[
-    str | None,
-    QueryParameter(
-        name="externalId",
-        min_length=1,
-        max_length=1000,
-        pattern=ONE_LINE,
-        description="Only sessions with this external id: at most one per source, plus imported copies.",
-    ),
-]
-ExternalIdPrefix = Annotated[
-    str | None,
-    QueryParameter(
-        name="externalIdPrefix",
-        min_length=1,
-        pattern=ONE_LINE,
-        description="Only sessions with an external id that starts with this text.",
-    ),
-]
-Reference = Annotated[
-    str | None,
-    QueryParameter(
-        min_length=1,
-        max_length=1000,
-        pattern=ONE_LINE,
-        description="Only sessions that match a reference as used by the commands: an external id or transcript "
-        "path, otherwise a session id or its first digits, otherwise a provider session id. At most 20 sessions.",
-    ),
-]
-Since = Annotated[
-    datetime | None,
-    QueryParameter(
-        description="Only sessions active at or after this time; UTC unless a time zone is specified."
-    ),
-]
-Until = Annotated[
-    datetime | None,
-    QueryParameter(description="Only sessions last active before this time."),
-]
-Keys = Annotated[
-    list[UUID] | None, list_parameter("key", "Only sessions stored with one of these keys, by their ids.")
-]
-Causes = Annotated[
-    list[Cause] | None,
-    list_parameter("cause", "Only sessions started by a person, a schedule or a program."),
-]
 Sort = Annotated[
     SessionSort,
     QueryParameter(
@@ -135,14 +68,6 @@ Sort = Annotated[
         "latest first."
     ),
 ]
-WithArchived = Annotated[
-    Archived | None,
-    QueryParameter(
-        description="Whether the list contains archived sessions. `exclude` by default, but `include` for a list that "
-        "names sessions: by `reference`, `externalId`, `externalIdPrefix`, `parentId` or `providerSessionId`."
-    ),
-]
-
 WithUsage = Annotated[
     bool,
     QueryParameter(description="Include `usage` and `totalUsage`, the tokens and costs of each session."),
@@ -245,6 +170,7 @@ class SessionController(Controller):
 
     @get(
         operation_id="listSessions",
+        dependencies={"list_filters": Provide(provide_list_filters, sync_to_thread=False)},
         response_description="A page of sessions.",
         responses=error_responses(*READ_ERRORS, NulByte),
     )
@@ -253,24 +179,12 @@ class SessionController(Controller):
         request: Request[Any, Any, Any],
         reader: InjectedReader,
         filters: InjectedFilters,
+        list_filters: InjectedListFilters,
         state: State,
         *,
         after: PageCursor = None,
         limit: Limit = 100,
         sort: Sort = "activity",
-        q: NamePart = None,
-        parent_id: ParentId = None,
-        provider_session_id: ProviderSessionId = None,
-        external_id: ExternalId = None,
-        external_id_prefix: ExternalIdPrefix = None,
-        since: Since = None,
-        until: Until = None,
-        key: Keys = None,
-        cause: Causes = None,
-        tool: Tools = None,
-        edited: EditedPaths = None,
-        reference: Reference = None,
-        archived: WithArchived = None,
         usage: WithUsage = False,
         activity: WithActivity = False,
     ) -> SessionPage:
@@ -286,29 +200,16 @@ class SessionController(Controller):
         sessions: it may be short or even empty, and still have a `nextAfter`. A session that does not change while
         pages are read is returned exactly once.
         """
-        scope = request.scope
         prices = await state.prices.get() if sort == "cost" else None
         page = await reader(
             lambda store: store.sessions.list_sessions(
                 **filters,
+                **list_filters,
                 prices=prices,
                 after=after,
                 limit=limit,
                 sort=sort,
-                q=q,
-                parent_id=parent_id,
-                provider_session_id=compared(scope, provider_session_id),
-                external_id=compared(scope, external_id),
-                external_id_prefix=external_id_prefix,
-                since=since,
-                until=until,
-                key=key,
-                cause=cause,
-                tool=compared_all(scope, tool),
-                edited=edited,
-                reference=compared(scope, reference),
-                archived=archived,
-                redact=is_redacted(scope),
+                redact=is_redacted(request.scope),
             )
         )
         if activity:

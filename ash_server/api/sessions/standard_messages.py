@@ -10,8 +10,7 @@ from pydantic import Field, TypeAdapter
 
 from ash_server.api.http.bodies import JSON
 from ash_server.api.http.dependencies import InjectedReader
-from ash_server.api.http.problems import READ_ERRORS, error_responses
-from ash_server.errors import SessionNotFound
+from ash_server.api.http.problems import READ_ERRORS, TEXT_ERRORS, error_responses
 from ash_server.store.conversation.standard_pages import Conversation
 from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.message import LAST_SEQUENCE, StandardMessage
@@ -36,7 +35,7 @@ class StandardMessageController(Controller):
     @get(
         operation_id="listStandardMessages",
         response_description="A page of standard messages.",
-        responses=error_responses(*READ_ERRORS, SessionNotFound),
+        responses=error_responses(*READ_ERRORS, *TEXT_ERRORS),
     )
     async def list(
         self,

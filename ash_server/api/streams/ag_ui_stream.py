@@ -10,10 +10,10 @@ from litestar.params import FromPath
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.guards.origin_guard import check_origin
 from ash_server.api.http.openapi.operations import documents, text
-from ash_server.api.http.problems import READ_ERRORS, error_responses
+from ash_server.api.http.problems import READ_ERRORS, TEXT_ERRORS, error_responses
 from ash_server.api.http.streaming import EVENT_STREAM
 from ash_server.api.streams.ui_stream import TurnFormat, follow_turn
-from ash_server.errors import OriginNotAllowed, SessionNotFound, SessionTooLarge
+from ash_server.errors import OriginNotAllowed, SessionTooLarge
 from ash_shared.projections import AgUiStream
 from ash_shared.projections.ag_ui_stream import run_error
 
@@ -32,7 +32,7 @@ class AgUiStreamController(Controller):
         response_description="The events of the run.",
         responses={
             204: ResponseSpec(None, description="No turn is running."),
-            **error_responses(*READ_ERRORS, SessionNotFound, SessionTooLarge, OriginNotAllowed),
+            **error_responses(*READ_ERRORS, *TEXT_ERRORS, SessionTooLarge, OriginNotAllowed),
         },
     )
     async def follow(

@@ -21,7 +21,7 @@ from ash_server.api.http.guards.access import find_refusal
 from ash_server.api.http.guards.origin_guard import check_origin
 from ash_server.api.http.headers import get_header
 from ash_server.api.http.openapi.operations import documents, text
-from ash_server.api.http.problems import READ_ERRORS, error_responses
+from ash_server.api.http.problems import READ_ERRORS, TEXT_ERRORS, error_responses
 from ash_server.api.http.redaction import compared, is_redacted
 from ash_server.api.http.streaming import (
     EVENT_STREAM,
@@ -63,9 +63,7 @@ class EventStreamController(Controller):
         opt=documents(answer={EVENT_STREAM: text("Events, each followed by a blank line.")}),
         operation_id="followEvents",
         response_description="An endless stream.",
-        responses=error_responses(
-            *READ_ERRORS, SessionNotFound, CursorAhead, OriginNotAllowed, ArchiveDamaged
-        ),
+        responses=error_responses(*READ_ERRORS, *TEXT_ERRORS, CursorAhead, OriginNotAllowed),
     )
     async def stream(
         self,
@@ -97,8 +95,8 @@ class EventStreamController(Controller):
         `caught_up` is sent once, after all stored events. `closed` is sent before the stream ends. Both have
         the data `{sequence}` and no `id`. `closed` also has the `{code, detail}` of the reason:
         `server_stopped`, `session_not_found`, `archive_damaged`, `key_invalid`, or `key_required` after the
-        first key is created. A comment is sent after 15 seconds without events. On `reset`, discard all events received
-        earlier.
+        first key is created. A comment is sent after 15 seconds without events. On `reset`, discard all events
+        received earlier.
 
         Clients that do not read for about 10 seconds are disconnected.
         """

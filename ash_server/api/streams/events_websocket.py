@@ -21,7 +21,7 @@ from ash_server.api.http.bodies import JSON
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.guards.access import find_refusal
 from ash_server.api.http.openapi.operations import documents
-from ash_server.api.http.problems import READ_ERRORS, error_responses
+from ash_server.api.http.problems import READ_ERRORS, TEXT_ERRORS, error_responses
 from ash_server.api.http.redaction import compared, is_redacted
 from ash_server.api.http.streaming import MAX_CLIENT_FRAME_BYTES, mark_as_subscription
 from ash_server.api.sessions.events import After
@@ -123,9 +123,7 @@ class EventWebSocketController(Controller):
         operation_id="followEventsOverWebSocket",
         status_code=101,
         response_description="A stream of `Frame` messages.",
-        responses=error_responses(
-            *READ_ERRORS, SessionNotFound, CursorAhead, OriginNotAllowed, ArchiveDamaged, UpgradeRequired
-        ),
+        responses=error_responses(*READ_ERRORS, *TEXT_ERRORS, CursorAhead, OriginNotAllowed, UpgradeRequired),
     )
     async def reject_without_upgrade(self, session_id: FromPath[UUID], *, after: After = "0") -> None:
         """Subscribe to a session (WebSocket).

@@ -22,7 +22,7 @@ from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.guards.access import find_refusal
 from ash_server.api.http.guards.origin_guard import check_origin
 from ash_server.api.http.openapi.operations import documents, text
-from ash_server.api.http.problems import READ_ERRORS, error_responses
+from ash_server.api.http.problems import READ_ERRORS, TEXT_ERRORS, error_responses
 from ash_server.api.http.redaction import is_redacted
 from ash_server.api.http.streaming import EVENT_STREAM, SSE_HEADERS, FindRefusal, mark_as_subscription
 from ash_server.errors import DatabaseUnavailable, OriginNotAllowed, SessionNotFound, SessionTooLarge
@@ -51,7 +51,7 @@ class UiStreamController(Controller):
         response_description="The chunks of the turn.",
         responses={
             204: ResponseSpec(None, description="No turn is running."),
-            **error_responses(*READ_ERRORS, SessionNotFound, SessionTooLarge, OriginNotAllowed),
+            **error_responses(*READ_ERRORS, *TEXT_ERRORS, SessionTooLarge, OriginNotAllowed),
         },
     )
     async def follow(

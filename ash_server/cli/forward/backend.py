@@ -199,7 +199,7 @@ class BackendAnswer(NamedTuple):
         return self.status < HTTPStatus.BAD_REQUEST and not self.is_success
 
     def receipt(self) -> Receipt:
-        """Return what the backend rejected: nothing, if the body is not an answer of OTLP."""
+        """Return the number of rejected spans and the reason: none, if the body is not an answer of OTLP."""
         media_type = self.headers.get("content-type", "")
         if _JSON in media_type:
             with suppress(ValueError, TypeError, AttributeError, OverflowError, RecursionError):

@@ -1,7 +1,7 @@
 """Parts of archives: texts with their sequences, compressed.
 
-A part is MessagePack: the pairs of sequence and text of messages, then of events. It is in an XZ container, or in
-zlib's if most of it is text such as Base64, which XZ compresses at 2 MB/s and makes no smaller.
+A part is MessagePack: the pairs of sequence and text of messages, then of events. It is compressed with XZ, or with
+zlib if most of it is text such as Base64, which XZ makes no smaller and compresses at 2 MB/s.
 """
 
 import lzma
@@ -20,10 +20,10 @@ _SAMPLES = 64
 _SAMPLE_BYTES = 1024
 _REPEATED_BYTES = 64
 _MIN_RATIO = 0.7
-"""A part is not compressed by XZ if samples of it are not smaller than this with zlib."""
+"""Samples are incompressible if zlib leaves at least this part."""
 
 _MAX_REPEATED = _SAMPLES // 8
-"""It is, if more samples occur again: XZ finds repetitions at any distance, such as a second copy of an image."""
+"""If more samples occur again, XZ is used: it finds repetitions at any distance, such as a second copy of an image."""
 
 ArchivedTexts: TypeAlias = list[tuple[int, str]]
 """Sequences and texts."""
@@ -72,7 +72,7 @@ def _compress(encoded: bytes) -> bytes:
 
 
 def _is_incompressible(encoded: bytes) -> bool:
-    """True if samples of a text are not compressible, and few of them occur again."""
+    """True if samples are incompressible, and few of them occur again."""
     if len(encoded) < 2 * _SAMPLES * _SAMPLE_BYTES:
         return False
     places = range(0, len(encoded) - _SAMPLE_BYTES, len(encoded) // _SAMPLES)

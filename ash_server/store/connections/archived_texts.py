@@ -55,8 +55,7 @@ async def read_archived(
         return {}
     wanted, texts = set(sequences), dict[int, str]()
     bounds = {"session_id": session_id, "first": min(wanted), "last": max(wanted)}
-    numbers = await (await conn.execute(_PARTS_WITH[table], bounds)).fetchall()
-    for (number,) in numbers:
+    for (number,) in await (await conn.execute(_PARTS_WITH[table], bounds)).fetchall():
         cursor = await conn.execute(SQL.get_part, [session_id, number], binary=True)
         row: tuple[Any, ...] | None = await cursor.fetchone()
         if row is not None:

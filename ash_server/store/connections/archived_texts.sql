@@ -15,7 +15,7 @@ SELECT part, data, digest FROM cold_archives WHERE session_id = %b AND part > %b
 SELECT part, data, digest FROM cold_archives WHERE session_id = %b AND part = %b
 
 -- fragment: parts_with
--- The parts of an archive that contain texts of a table between two sequences. Parts are in the order of sequences.
+-- The parts of an archive with texts of a table between two sequences. Parts are in the order of sequences.
 SELECT part FROM (
     SELECT part, {table} AS texts, sum({table}) OVER (ORDER BY part) AS texts_to_end
     FROM cold_archives WHERE session_id = %(session_id)b

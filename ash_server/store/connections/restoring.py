@@ -15,7 +15,7 @@ from ash_server.store.connections.archived_texts import is_cold, read_parts
 from ash_server.store.statements import statements
 
 SQLSTATE = "ASC01"
-"""The code of the error that `cold_text` raises. The detail of the error is the session."""
+"""The code of the error that `cold_text` raises, with the session as its detail."""
 
 SQL = statements(__file__)
 

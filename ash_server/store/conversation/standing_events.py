@@ -1,7 +1,7 @@
 """The events of a session that are not retracted, streamed in bounded memory.
 
-An index finds the retractions and summaries, so the first events of a session of any length are returned at once. Only
-if a retraction removes turns, or everything from a message on, are the events before it read first.
+An index finds the retractions and summaries, so the first events are returned at once, whatever the length of the
+session. If a retraction removes turns, or everything from a message on, the events before it are read first.
 """
 
 import asyncio
@@ -63,11 +63,11 @@ class _Place(msgspec.Struct):
 async def stream_standing(
     connect: Connect, session_id: UUID, *, whole: bool = False, redacts: bool = False
 ) -> AsyncGenerator[EventPart, None]:
-    """Yield the complete events that are not retracted, as far as the log now goes, holding no connection.
+    """Yield the complete events that are not retracted, up to the present end of the log.
 
-    `whole`: with all payloads, and the events before the last summary. `redacts`: without secrets, because a
-    projection may cut them. Raises SessionNotFound, SessionChanged if the log is deleted or rebuilt,
-    SessionTooLarge beyond `MAX_TRUNCATED`.
+    Without `whole`, begin at the last summary, and leave out payloads that only some projections read. `redacts`:
+    without secrets, because a projection may cut them. No connection is kept between pages. Raises SessionNotFound,
+    SessionChanged if the log is deleted or rebuilt, SessionTooLarge beyond `MAX_TRUNCATED`.
     """
     after, last, retracted = await _find_start(connect, session_id, whole=whole)
     keep = _keep_whole if whole else _keep_for_conversation
@@ -78,31 +78,40 @@ async def stream_standing(
 
 
 async def _find_start(connect: Connect, session_id: UUID, *, whole: bool) -> _Start:
-    """Read the marks of a log: the last `reset`, the retractions, and the last summary if it replaces the rest."""
+    """Begin with the last summary that is not retracted; without one, or if `whole`, with the first event."""
     async with connect() as conn:
         row = await (await conn.execute(SQL.bounds_of_log, [session_id])).fetchone()
     if row is None:
         raise SessionNotFound
     after, last = row[0] - 1, row[1]
-    start, retractions, summaries = after, list[Event](), list[Event]()
-    while start < last:
-        async with connect() as conn:
-            marks = await get_marks(conn, session_id, after=start, before=last + 1)
-        for mark in await asyncio.to_thread(_decode_all, marks):
+    retractions, summaries = list[Event](), list[Event]()
+    async with aclosing(_stream_marks(connect, session_id, after, last)) as marks:
+        async for mark in marks:
             if mark["type"] == "reset":
                 after, retractions, summaries = mark["sequence"], [], []
             elif mark["type"] == "retraction":
                 retractions.append(mark)
             elif not whole and is_main(mark) and mark["payload"]["text"].strip():
                 summaries.append({name: mark.get(name) for name in _NAMES})
-        if not marks:
-            break
-        start = marks[-1].sequence
     truncating = [mark["sequence"] for mark in retractions if truncates(mark)]
     spans = await _find_spans(connect, session_id, after, truncating[-1]) if truncating else []
     retracted = RetractedEvents(retractions, spans)
     standing = (mark["sequence"] for mark in reversed(summaries) if not retracted.has(mark))
     return _Start(next(standing, after + 1) - 1, last, retracted)
+
+
+async def _stream_marks(
+    connect: Connect, session_id: UUID, after: int, last: int
+) -> AsyncGenerator[Event, None]:
+    """Yield the events that change earlier ones."""
+    while after < last:
+        async with connect() as conn:
+            page = await get_marks(conn, session_id, after=after, before=last + 1)
+        if not page:
+            return
+        for mark in await asyncio.to_thread(_decode_all, page):
+            yield mark
+        after = page[-1].sequence
 
 
 _NAMES = ("id", "sequence", "recordId", "responseId")
@@ -154,7 +163,7 @@ def _decode_all(page: Sequence[StoredEvent]) -> list[Event]:
 def _decode(
     page: Sequence[StoredEvent], *, retracted: RetractedEvents, keep: Callable[[Event], Event], redacts: bool
 ) -> EventPart:
-    """Return the reduced events of a page, without chunks and retracted events."""
+    """Return the events of a page, without chunks and retracted events."""
     events = list[Event]()
     for event in page:
         if event.type in _NOT_SHOWN or retracted.skips(event.sequence):

@@ -156,8 +156,8 @@ async def list_sessions(
     """Return a page of sessions; `next_after` is the cursor of the next page.
 
     With several filters, a page may be short or empty although there is a next one. The order by cost uses `prices`; by
-    default, ASH_PRICES and the installed price list. Raises InvalidParameter for a limit outside 1 to 1,000, or a cursor
-    that is unknown or from another order, and PricesError.
+    default, ASH_PRICES and the installed price list. Raises InvalidParameter for a limit outside 1 to 1,000, or a
+    cursor that is unknown or from another order, and PricesError.
     """
     check_keywords("list_sessions", filters, SessionFilter)
     limit, sort = filters.get("limit", 100), filters.get("sort") or "activity"

@@ -62,7 +62,7 @@ from ash_shared.model.keywords import check_keywords
 _FETCH_SIZE, _FETCH_BYTES = 500, 1024 * 1024
 
 MAX_FILTERED, MAX_COLLAPSED, MAX_MATCHED = 100_000, 20_000, 5_000
-"""Events read for a page of types, for one without chunks, and for one of an agent, which reads their JSON."""
+"""Events that a page reads: with types, without chunks, or of an agent, which reads their JSON."""
 MAX_NAMED = 20_000
 """Events at the end of a session that are compared with an id."""
 
@@ -222,7 +222,7 @@ async def get_event_page(
 
 
 def _most(page: EventFilter) -> int | None:
-    """Return the number of events that a page reads; None without filters, where it is the limit of the page."""
+    """Return the number of events that a page with filters reads; None without filters."""
     limits = {"types": MAX_FILTERED, "collapse": MAX_COLLAPSED, "agent": MAX_MATCHED}
     return next((most for name, most in limits.items() if page.get(name)), None)
 
@@ -327,8 +327,8 @@ def parse_types(text: str) -> list[str]:
 async def check_cursor(conn: AsyncConnection, session_id: UUID, after: int) -> int:
     """Return the last sequence of the log, and restore a cold session that has later events.
 
-    Raises SessionNotFound, CursorAhead if the cursor is past the end, and the errors of a restore: a stream that has
-    begun could not answer them.
+    Raises SessionNotFound, CursorAhead if the cursor is past the end, and errors of the restore, which a stream could
+    not answer later.
     """
     _, last = await _read_bounds(conn, session_id, after)
     if after > last:

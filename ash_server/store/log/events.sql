@@ -55,8 +55,8 @@ WHERE session_id = %b AND sequence = ANY(%b::bigint[]) AND message_sequence >= %
 ORDER BY sequence LIMIT 1
 
 -- name: find_derived_event
--- The sequence of a derived event with an id, among the last ones. Such ids are not indexed: clients need them only after
--- they lost their sequences.
+-- The sequence of a derived event with an id, among the last ones. Such ids are not indexed: clients need them only
+-- without their sequences.
 SELECT NULL, sequence FROM events
 WHERE session_id = %(session_id)b AND sequence > %(oldest)b AND (
     event_id::text = %(id)b OR left(coalesce(stored_json, cold_text(session_id)), %(length)b) = %(start)b)

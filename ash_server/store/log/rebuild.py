@@ -270,7 +270,7 @@ _Part: TypeAlias = Mapping[str, Any] | Sequence[PreparedEvent] | int
 
 
 class NewEvents:
-    """New events of a log, in memory, and above 16 MB in a temporary file."""
+    """New events of a log, in memory; above 16 MB, in a temporary file."""
 
     def __init__(self, conn: AsyncConnection, session_id: UUID) -> None:
         self._conn = conn
@@ -292,7 +292,7 @@ class NewEvents:
             self._flush()
 
     def move(self, posted: UnderivedEvent, event: Event) -> None:
-        """Add a stored event, which is moved."""
+        """Add a posted event, which is moved instead of written."""
         self._flush()
         self.count += 1
         self.issues = self.issues.add([event])

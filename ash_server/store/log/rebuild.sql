@@ -15,7 +15,7 @@ SELECT sequence, created_at FROM messages
 WHERE session_id = %(session_id)b AND kind <> 'deleted' AND sequence <> %(without)b ORDER BY sequence
 
 -- name: list_first_messages
--- The messages that are announced to the normaliser: the first ones, as far as they were appended at once.
+-- The messages that are announced to the normaliser: the first ones of the first append.
 {messages} AND sequence <> %(without)b
   AND sequence <= (SELECT max(sequence) FROM ({first_messages} LIMIT {first_lines}) AS first)
   AND messages.created_at = (SELECT created_at FROM ({first_messages} LIMIT 1) AS first)

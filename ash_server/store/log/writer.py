@@ -46,7 +46,7 @@ SQL = statements(
 )
 
 FIND_STORED_EVENTS = stored_query("events", "explicit_id", "stored_json")
-"""By id, the sequence and the JSON of stored events with an id of their own, which is whole; NULL if archived."""
+"""By id, the sequence and JSON of stored events with an id of their own; NULL if archived. They are stored whole."""
 
 
 class PreparedEvent(NamedTuple):
@@ -259,6 +259,7 @@ async def write_events(  # noqa: PLR0913  # one argument per table
         "session_id": session_id,
         "messages": messages,
         "events": written,
+        "last_event": counters.event_sequence,
         "state": saved.state.state,
         "version": NORMALIZER_VERSION,
         "prompts": saved.facts.prompts,
@@ -273,19 +274,22 @@ async def write_events(  # noqa: PLR0913  # one argument per table
     }
     if new_state is not None:
         await kept_states.insert(conn, session_id, [new_state])
-    if not written:
-        await write_calls(conn, session_id, saved.calls)
-        await conn.execute(SQL.update_counters, params)
-    elif saved.calls:
-        *earlier, last = saved.calls
-        await write_calls(conn, session_id, earlier)
-        places = {"last_event": counters.event_sequence, "calls": last}
-        await conn.execute(SQL.insert_events_and_calls, {**params, **places})
-    else:
-        places = {"last_event": counters.event_sequence}
-        await conn.execute(SQL.insert_events_and_update_counters, {**params, **places})
+    await _insert_events(conn, params, saved.calls)
     await open_texts.write(conn, session_id, saved.state)
     await finish_answers(conn, session_id, saved.answers)
+
+
+async def _insert_events(conn: AsyncConnection, params: Mapping[str, Any], calls: Sequence[str]) -> None:
+    """Insert events and calls, and update the counters."""
+    if not params["events"]:
+        await write_calls(conn, params["session_id"], calls)
+        await conn.execute(SQL.update_counters, params)
+    elif calls:
+        *earlier, last = calls
+        await write_calls(conn, params["session_id"], earlier)
+        await conn.execute(SQL.insert_events_and_calls, {**params, "calls": last})
+    else:
+        await conn.execute(SQL.insert_events_and_update_counters, params)
 
 
 _SPARSE_COLUMNS = ("explicit_ids", "chunk_groups", "text_ranges")

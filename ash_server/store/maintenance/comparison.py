@@ -88,7 +88,7 @@ def comparable(state: str | None) -> Mapping[str, Any]:
 
 
 class OldEvents:
-    """The events with the message, as they should be stored."""
+    """Counts the events with the message, to compare them with the stored ones."""
 
     def __init__(self) -> None:
         self.types = Counter[TypeOfMessage]()
@@ -107,8 +107,8 @@ class OldEvents:
 class Comparison:
     """Derives a log twice, with and without a message.
 
-    From the first message on, it ends when the events of other messages differ. From a kept state on, it continues, and
-    keeps the new events.
+    A comparison from the first message on ends when the events of other messages differ. One from a kept state on
+    continues, and keeps the new events.
     """
 
     sequence: int | None = None
@@ -118,7 +118,7 @@ class Comparison:
     """True if the events of other messages are not the same."""
 
     needs_whole_log = False
-    """True if these cannot be derived from a kept state on."""
+    """True if the events cannot be derived from a kept state on."""
 
     _has_stated = False
     """True if usage or facts depend on the message."""
@@ -155,7 +155,7 @@ class Comparison:
         """True after the first messages without a time."""
         self._full = Normalizer(state=begin.state)
         self._rest = self._full
-        """The same one up to the message."""
+        """Without the message; before it, the same object."""
 
     def close(self) -> None:
         if self.events is not None:
@@ -369,5 +369,5 @@ class Comparison:
 
 
 def _in_order(state: Mapping[str, Any]) -> bytes:
-    """Return a state in a form that shows the order of its entries, which are dropped in it."""
+    """Encode a state with the order of its entries, because the oldest are dropped first."""
     return _encode(state)

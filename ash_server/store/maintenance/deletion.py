@@ -50,8 +50,8 @@ SQL = statements(__file__, event_json=event_json())
 _MAX_POPPED = 20
 """Messages at the end that may be deleted by others while the last one is deleted."""
 
-_MAX_RENUMBERED = 3
-"""If later turns have other numbers, a part of the log is replaced up to its length divided by this; otherwise all."""
+_MAX_RENUMBERED = 1 / 3
+"""Part of a log that is replaced if later turns have other numbers; above, the whole log is derived again."""
 
 _MAX_SAME = 5
 """States that are the same without the message, and are passed because totals still differ."""
@@ -185,7 +185,7 @@ class _Deletion:
         """Derive the log up to a kept state that is the same without the message, or else up to the last one."""
         conn, session_id, comparison, same = self._conn, self._session_id, self._comparison, 0
         last, _ = await read_end(conn, session_id)
-        is_early = (last - sequence) * _MAX_RENUMBERED > last
+        is_early = last - sequence > _MAX_RENUMBERED * last
         while state := await kept_states.find_next(conn, session_id, sequence):
             async with conn.transaction():  # of the cursors
                 await comparison.derive_until(state.message_sequence, state.event_sequence)

@@ -49,7 +49,7 @@ async def has_types(
 async def replace_part(
     conn: AsyncConnection, session_id: UUID, part: LogPart, events: NewEvents, issues: IssueCounts
 ) -> Spliced:
-    """Replace the events of a part, under the lock. `issues` are the numbers in the old ones."""
+    """Replace the events of a part, under the lock. `issues` counts the issues in the old events."""
     place = await read_place(conn, session_id)
     last, dropped = place.event_sequence, place.last_dropped_sequence
     first = await _delete_reset(conn, session_id, dropped)
@@ -70,7 +70,7 @@ async def replace_part(
 
 
 async def _delete_reset(conn: AsyncConnection, session_id: UUID, dropped: int) -> int:
-    """Delete the reset at the beginning of a log, and return the event before its others."""
+    """Delete the reset at the beginning of a log, if any, and return the last sequence before the other events."""
     found = {"session_id": session_id, "first": dropped + 1}
     if await (await conn.execute(SQL.find_reset, found)).fetchone() is None:
         return dropped
@@ -81,6 +81,6 @@ async def _delete_reset(conn: AsyncConnection, session_id: UUID, dropped: int) -
 async def _move(
     conn: AsyncConnection, session_id: UUID, shift: int, events: tuple[int, int], messages: tuple[int, int]
 ) -> None:
-    """Move events, and the states at some messages."""
+    """Move the events and the states of a part."""
     await conn.execute(SQL.move_events, [shift, session_id, *events])
     await conn.execute(SQL.move_states, [shift, session_id, *messages])

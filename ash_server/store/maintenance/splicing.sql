@@ -5,7 +5,7 @@ WHERE session_id = %b AND sequence > %b AND sequence <= %b AND origin <> 'posted
 GROUP BY type, message_sequence
 
 -- name: find_reset
--- The first event of a log if it is a reset, which has the sequence after the last dropped event.
+-- The first event of a log, which follows the last dropped one, if it is a reset.
 SELECT sequence FROM events
 WHERE session_id = %(session_id)b AND sequence = %(first)b AND type = 'reset' AND origin = 'end'
 
@@ -18,7 +18,7 @@ DELETE FROM events WHERE session_id = %b AND sequence > %b AND sequence <= %b AN
 UPDATE events SET sequence = sequence + %b WHERE session_id = %b AND sequence > %b AND sequence <= %b
 
 -- name: move_states
--- The new places of states up to a message, or from one on.
+-- The new places of the states between two messages.
 UPDATE kept_states SET event_sequence = event_sequence + %b
 WHERE session_id = %b AND message_sequence >= %b AND message_sequence <= %b
 

@@ -16,7 +16,7 @@ class Project(AshModel):
     name: str
     """The last part of the path."""
     folders: list[str]
-    """The first working folders of its sessions, those of the most sessions first, at most 100."""
+    """The first working folders of its sessions, at most 100, by descending number of sessions."""
     session_count: int = Field(alias="sessionCount")
     message_count: int = Field(alias="messageCount")
     last_active_at: datetime = Field(alias="lastActiveAt")

@@ -6,9 +6,11 @@ from hashlib import sha256
 import pytest
 from httpx2 import AsyncClient
 
+from ash_server.api.http.problems import MEDIA_TYPE
 from ash_server.api.streams.events_stream import _server_sent_events, _to_chunks
 from ash_server.settings import Settings
 from ash_server.store import Store
+from tests.openapi_document import DOCUMENT
 from tests.server.api.conftest import SECRET
 
 
@@ -76,18 +78,32 @@ async def test_answers_are_the_same_as_before(own_client: AsyncClient, store: St
         await store.search.catch_up()
 
 
+READS = {
+    "messages": "messages",
+    "messages/1": "messages/{sequence}",
+    "standard-messages": "standard-messages",
+    "events": "events",
+    "events/stream": "events/stream",
+    "projections/openai-messages": "projections/{name}",
+    "changes": "changes",
+    "search?q=text": "search",
+    "findings": "findings",
+    "export": "export",
+}
+"""Routes that read texts, with their paths in the API document."""
+
+
 async def test_a_damaged_archive_is_a_503(own_client: AsyncClient, store: Store) -> None:
     session = await store.sessions.create(source="claude")
     await store.messages.append(session.id, ["text"])
     assert await store.cold.archive(session.id, datetime.now(UTC) + timedelta(days=1))
     async with store._connections.changes() as conn:
         await conn.execute("DELETE FROM cold_archives WHERE session_id = %s", [session.id])
-    answers = [
-        await own_client.get(f"/api/sessions/{session.id}/{path}")
-        for path in ("messages", "events", "export", "events/stream")
-    ]
+    answers = [await own_client.get(f"/api/sessions/{session.id}/{path}") for path in READS]
 
-    assert [(each.status_code, each.json()["code"]) for each in answers] == [(503, "archive_damaged")] * 4
+    codes = {path: answer.json().get("code") for path, answer in zip(READS, answers, strict=True)}
+    assert codes == dict.fromkeys(READS, "archive_damaged")
+    assert {answer.status_code for answer in answers} == {503}
     assert str(session.id) in answers[0].json()["detail"]
     assert "from a backup; `ash cold verify`" in answers[0].json()["detail"]
     assert (await own_client.get(f"/api/sessions/{session.id}/events/stream?after=9")).status_code == 409
@@ -95,6 +111,13 @@ async def test_a_damaged_archive_is_a_503(own_client: AsyncClient, store: Store)
     *_, last = [chunk async for chunk in stream]  # archived after the beginning
     assert last.startswith(b'event: closed\ndata: {"sequence":0,"code":"archive_damaged","detail":"')
     assert (await own_client.get(f"/api/sessions/{session.id}")).status_code == 200
+
+
+@pytest.mark.parametrize("path", READS.values())
+def test_routes_document_a_damaged_archive(path: str) -> None:
+    operation = DOCUMENT["paths"][f"/api/sessions/{{session_id}}/{path}"]["get"]
+
+    assert "archive_damaged" in operation["responses"]["503"]["content"][MEDIA_TYPE]["examples"]
 
 
 async def test_equal_texts_leave_a_session_cold(own_client: AsyncClient, store: Store) -> None:

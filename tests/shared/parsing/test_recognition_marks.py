@@ -1,4 +1,4 @@
-"""Records are only offered to the providers whose marks allow them."""
+"""Records are offered only to providers with matching marks."""
 
 from typing import Any
 

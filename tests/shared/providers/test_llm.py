@@ -60,7 +60,7 @@ def test_recorded_session_with_a_tool(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["conversations", "threads"])
 def test_recorded_events(name: str) -> None:
-    """Two parallel calls, one of which fails, and the answer after them."""
+    """Two parallel calls, one failed, and the answer."""
     events = short_events(follow(recorded(name)[3], ends=True))
 
     assert [type for type, *_ in events] == [

@@ -10,9 +10,9 @@ from litestar.params import FromPath, QueryParameter
 from ash_server.api.http.bodies import JSON
 from ash_server.api.http.dependencies import InjectedReader
 from ash_server.api.http.openapi.operations import documents, text
-from ash_server.api.http.problems import READ_ERRORS, error_responses
+from ash_server.api.http.problems import READ_ERRORS, TEXT_ERRORS, error_responses
 from ash_server.api.http.redaction import is_redacted
-from ash_server.errors import SessionNotFound, SessionTooLarge
+from ash_server.errors import SessionTooLarge
 from ash_server.store.text import ONE_LINE
 from ash_shared.model.message import LAST_SEQUENCE
 from ash_shared.model.reports.changes import SessionChanges
@@ -44,7 +44,7 @@ class ChangesController(Controller):
         opt=documents(answer={JSON: SessionChanges, PATCH: text("The combined differences as a patch.")}),
         operation_id="getChanges",
         response_description="The changes.",
-        responses=error_responses(*READ_ERRORS, SessionNotFound, SessionTooLarge),
+        responses=error_responses(*READ_ERRORS, *TEXT_ERRORS, SessionTooLarge),
     )
     async def get(
         self,

@@ -8,9 +8,8 @@ from litestar.datastructures import State
 from litestar.params import QueryParameter
 
 from ash_server.api.http.dependencies import InjectedReader
-from ash_server.api.http.problems import READ_ERRORS, error_responses
+from ash_server.api.http.problems import READ_ERRORS, TEXT_ERRORS, error_responses
 from ash_server.api.http.redaction import is_redacted
-from ash_server.errors import SessionNotFound
 from ash_shared.model.reports.comparison import SessionComparison
 
 FirstSession = Annotated[UUID, QueryParameter(description="The id of the first session.")]
@@ -24,7 +23,7 @@ class ComparisonController(Controller):
     @get(
         operation_id="compareSessions",
         response_description="The comparison.",
-        responses=error_responses(*READ_ERRORS, SessionNotFound),
+        responses=error_responses(*READ_ERRORS, *TEXT_ERRORS),
     )
     async def compare(
         self,

@@ -7,9 +7,8 @@ from litestar import Controller, Request, get
 from litestar.params import FromPath
 
 from ash_server.api.http.dependencies import InjectedReader
-from ash_server.api.http.problems import READ_ERRORS, error_responses
+from ash_server.api.http.problems import READ_ERRORS, TEXT_ERRORS, error_responses
 from ash_server.api.http.redaction import is_redacted
-from ash_server.errors import SessionNotFound
 from ash_server.redaction import redact_name
 from ash_server.store.log.tool_calls import MAX_TOOL
 from ash_shared.model.reports.facts import NameCount, SessionFacts, ToolFacts
@@ -22,7 +21,7 @@ class FactsController(Controller):
     @get(
         operation_id="getFacts",
         response_description="The facts.",
-        responses=error_responses(*READ_ERRORS, SessionNotFound),
+        responses=error_responses(*READ_ERRORS, *TEXT_ERRORS),
     )
     async def get(
         self, request: Request[Any, Any, Any], reader: InjectedReader, session_id: FromPath[UUID]

@@ -1,7 +1,7 @@
 """The database of `llm`: threads of messages, and the conversations of versions before 0.36.
 
-A message is shared by the threads that continue it. Its row has, in further columns, the rows that belong to it: its
-parts with their fragments and attachments, and the turn that it ends.
+Threads that continue a message share it. Its row has the rows that belong to it in further columns: its parts with
+their fragments and attachments, and the turn that it ends.
 """
 
 import sqlite3
@@ -77,18 +77,18 @@ def _with_details(rows: Rows, response: TableRow) -> TableRow:
 
 
 def _linked(rows: Rows, links: str, table: str, **owner: Any) -> list[dict[str, Any]]:
-    """Return the rows that a table of links refers to, in its order."""
+    """Return the rows that a table of links refers to, in the order of the links."""
     column = f"{table.removesuffix('s')}_id"
     return [row for link in _values(rows, links, **owner) for row in _values(rows, table, id=link[column])]
 
 
 def _values(rows: Rows, table: str, **values: Any) -> list[dict[str, Any]]:
-    """Return rows by column. One that is too large to read has only its id."""
+    """Return the columns of rows. A row that is too large to read has only its id."""
     return [{**row.values} for row in rows.select(table, **values)]
 
 
 def _lasting_thread(table: str, columns: Mapping[str, Any]) -> Any:
-    """The row of a thread has its last message, which changes with each one."""
+    """Return the columns of a thread without its last message, which changes with each turn."""
     return {**columns, "tip_message_hash": None} if table == "threads" else None
 
 

@@ -1,4 +1,4 @@
-"""A rebuild gives the log of the appends."""
+"""A rebuild derives the same log as the appends."""
 
 import json
 from collections.abc import AsyncIterator, Sequence

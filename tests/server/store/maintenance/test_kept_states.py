@@ -78,7 +78,7 @@ MESSAGES = """
 """
 
 MAX_MESSAGES = 1000
-"""Some are read several times."""
+"""Rows that the deletion reads; some are read several times."""
 
 
 @pytest.mark.skipif("ASH_DIRECT_URL" in os.environ, reason="a pooler changes connections")
