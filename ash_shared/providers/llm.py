@@ -136,7 +136,9 @@ def _translate_result(fields: Record, part: Record) -> list[Block]:
 
 def _translate_attachment(fields: Record, part: Record) -> list[Block]:
     files = [_attachment_block(each) for each in list_or_empty(part.get("attachments"))]
-    return files or [raw_block("control", part, "attachment")]
+    if not files:
+        return [raw_block("control", part, "attachment")]
+    return _with_rest(files, without(fields, "attachment"))
 
 
 def _attachment_block(attachment: Record) -> Block:

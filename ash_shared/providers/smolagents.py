@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from ash_shared.model.blocks import (
     Block,
+    are_valid,
     bounded,
     pick,
     raw_block,
@@ -149,8 +150,17 @@ _UNKNOWN = WireType(unknown_record)
 
 
 def _parse_memory(record: Record) -> ParsedRecord:
-    blocks = [block for step in record["list"] for block in wire_type(step).parse(step).blocks]
+    blocks = [block for step in record["list"] for block in _parse_step(step).blocks]
     return ParsedRecord("message", "user", bounded(blocks))
+
+
+def _parse_step(step: Record) -> ParsedRecord:
+    parsed = wire_type(step).parse(step)
+    return (
+        parsed
+        if are_valid(parsed.blocks)
+        else ParsedRecord("record", "system", [raw_block("malformed", step, "step")])
+    )
 
 
 def _items(record: Record) -> list[DocumentItem]:
@@ -158,8 +168,8 @@ def _items(record: Record) -> list[DocumentItem]:
 
 
 def _step_parts(step: Record) -> list[Part]:
-    row = wire_type(step)
-    parts = row.parts(step, row.parse(step))
+    parsed = _parse_step(step)
+    parts = wire_type(step).parts(step, parsed) or [Part(role="system", blocks=parsed.blocks)]
     return [replace(part, header=header(step), original=step) for part in parts]
 
 

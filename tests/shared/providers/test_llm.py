@@ -177,6 +177,7 @@ FRAGMENT = {"id": 7, "content": "oars = 4", "source": "a.py"}
         message(turn={"options_json": "{}", "harbour": "north"}, role="assistant"),
         message(part("text", "Four"), turn="north", role="assistant"),
         message(part("attachment") | {"attachments": [{"type": "image/png", "content": "aGk="}]}),
+        message(part("attachment", "See") | {"attachments": [{"type": "image/png", "path": "a.png"}]}),
         response(harbour="north"),
         response(response=5, reasoning="Count"),
         response(response=None, harbour="north"),

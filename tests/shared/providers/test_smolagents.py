@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ash_shared import parse_message, transform_messages
+from ash_shared import describe_message, parse_message, transform_messages
 from ash_shared.parsing.parsed_text import identify
 from tests.shared.logs import follow, short_events, state_answers
 from tests.shared.sample_files import RECORDINGS
@@ -113,6 +113,9 @@ def test_an_error_without_a_call() -> None:
     ],
 )
 def test_malformed_steps_give_a_result(step: dict[str, Any]) -> None:
-    assert parse_message(json.dumps(step), source="smolagents").source == "smolagents"
-    follow([step], source="smolagents", ends=True)
-    short_messages(step, source="smolagents")
+    memory = [step, {"task": "Sail.", "task_images": None}]
+    for record in (step, memory):
+        assert parse_message(json.dumps(record), source="smolagents").source == "smolagents"
+        describe_message(json.dumps(record), source="smolagents")
+        follow([record], source="smolagents", ends=True)
+        short_messages(record, source="smolagents")
