@@ -160,7 +160,7 @@ def test_only_its_own_documents_are_recognised() -> None:
         [item("assistant", "Four", reasoning={"text": "Count", "endAt": 9})],
         [item("assistant", "", {"id": "m1"})],
         [item("assistant", "", {"id": "m1"}, contextItems=[{"name": "a.py", "content": "1"}])],
-        [item("thinking", "Count", conversationSummary="Oars")],
+        [item("thinking", "Count", conversationSummary="north")],
         [item("tool", [{"type": "imageUrl", "imageUrl": {"url": "https://a/b"}}], {"toolCallId": "c1"})],
         [item("tool", "oars", {"toolCallId": "c1"}, contextItems=[{"name": "Result", "content": "oars"}])],
         [item("assistant", "Four", {"usage": "many"})],
