@@ -26,7 +26,7 @@ def record_blocks(response: Response, blocks: Sequence[Block]) -> None:
 
 def record_end(state: State, response: Response) -> None:
     if response.was_streamed and response.block_digests:
-        state.last_streamed = StreamedAnswer(response.id, response.block_digests)
+        state.last_streamed = StreamedAnswer(response.id, list(response.block_digests))
 
 
 def without_copy(state: State, answer: StreamedAnswer, steps: Sequence[Step]) -> Sequence[Step]:

@@ -1,10 +1,13 @@
 """Streamed answers that are stored again as the client assembled them, and usage that is repeated."""
 
+import json
 from typing import Any
 
 import pytest
 
-from tests.shared.logs import follow, short_events
+from ash_shared.eventlog import Normalizer, parse_line
+from tests.shared.logs import context, follow, short_events
+from tests.shared.records import pi
 from tests.shared.records.openai_chat import delta_chunk
 
 Record = dict[str, Any]
@@ -214,3 +217,23 @@ def test_counts_an_answer_once_with_others_between_its_lines(between: int) -> No
 
     usage = end["payload"]["usage"]
     assert (usage["input_tokens"], usage["output_tokens"]) == (10 * (between + 1), sum(range(between + 1)))
+
+
+def test_saves_the_same_state_after_later_calls_of_the_answer() -> None:
+    call = {"type": "toolCall", "id": "c1", "name": "bash", "arguments": {}}
+    message = pi.response(pi.text("At ten."), call)
+    records = [
+        pi.start(pi.response()),
+        pi.update("text_delta", 0, message, delta="At ten."),
+        pi.update("toolcall_end", 1, message, toolCall=call),
+        pi.end(message),
+        pi.execution("start", args={}),
+    ]
+    continuous = restored = Normalizer()
+    for number, record in enumerate(records):
+        line = parse_line(json.dumps(record))
+        restored = Normalizer(state=restored.state())
+        for normalizer in (continuous, restored):
+            normalizer.follow(line, context(number))
+
+        assert restored.state() == continuous.state()
