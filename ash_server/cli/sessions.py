@@ -159,6 +159,10 @@ async def print_sessions(store: ReadStore, *, as_json: bool, **filters: Unpack[S
         console = stdout_console()
         shows_project = console.width >= _MIN_WIDTH_WITH_PROJECT
         console.print(session_table(page.sessions, shows_project=shows_project))
+        if page.costs_outdated:
+            warn(
+                "prices or usage have changed: the order is approximate until a server has computed all costs"
+            )
     elif (await store.list_sessions(limit=1)).sessions:
         warn("no session matches")
     elif isinstance(store, LocalStore):

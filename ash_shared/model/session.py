@@ -194,6 +194,9 @@ class SessionPage(AshModel):
     """Opaque cursor; absent on the last page."""
     prices_error: Omittable[str] = Field(default=ABSENT, alias="pricesError")
     """Why the usage has no costs at API prices: a file of prices is invalid."""
+    costs_outdated: Omittable[bool] = Field(default=ABSENT, alias="costsOutdated")
+    """True in a list by cost if its order follows earlier prices or earlier usage: too many costs have changed, and the
+    server is still computing them. Within the page, the order is right."""
 
 
 class SessionResume(AshModel):

@@ -206,8 +206,22 @@ async def test_list_without_prices_names_the_reason(page: Page, store: Store) ->
     await two_days(store)
     await page.route("**/api/sessions?*", change)
     await page.goto(str(store.client.base_url.copy_with(path="/")))
-    await expect(page.locator(".list-view .usage-note")).to_have_text("Costs are missing: line 3: no price")
+    await expect(page.locator(".list-view .usage-note").first).to_have_text("Costs are missing: line 3: no price")
     await page.unroute_all(behavior="wait")
+
+
+async def test_list_by_cost_notes_that_costs_are_outdated(page: Page, store: Store) -> None:
+    async def change(route: Route) -> None:
+        answered = await route.fetch()
+        await route.fulfill(response=answered, json={**await answered.json(), "costsOutdated": True})
+
+    await two_days(store)
+    await page.route("**/api/sessions?*", change)
+    await page.goto(str(store.client.base_url.copy_with(path="/")))
+    await expect(page.get_by_text("the order is approximate until the server")).to_be_visible()
+    await page.unroute_all(behavior="wait")
+    await page.reload()
+    await expect(page.locator(".list-view .usage-note:visible")).to_have_count(0)
 
 
 async def test_filters_are_in_the_address(page: Page, store: Store) -> None:

@@ -6,7 +6,6 @@ reads a limited number of the sessions found, so it may be short or empty althou
 
 import asyncio
 import re
-from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
@@ -61,8 +60,8 @@ MAX_PATHS = 10_000
 
 _MAX_TRANSCRIPTS = 10_000
 
-_MAX_OUTDATED = 300
-"""Sessions with a changed cost that a list by cost computes; of more, it computes all."""
+_MAX_OUTDATED = 1_000
+"""Outdated costs that a list by cost computes. If there are more, the order is by kept costs."""
 
 _FIRST_READ = 500
 """Sessions that a page with further filters reads first."""
@@ -176,9 +175,9 @@ async def list_sessions(
         return SessionPage(sessions=[])
     if sort == "cost":
         prices = prices or await default_prices()
-        by_cost = await _by_cost(conn, conditions, prices)
+        by_cost, is_outdated = await _by_cost(conn, conditions, prices)
         page = await _read_page(conn, sort, position, limit, conditions, by_cost)
-        return await _sort_by_cost(conn, page, prices)
+        return await _sort_by_cost(conn, page, prices, is_outdated=is_outdated)
     read = partial(_read_places, conn, sort, conditions)
     return await _read_page(conn, sort, position, limit, conditions, read)
 
@@ -548,34 +547,37 @@ _ORDERED: Mapping[SessionSort, set[str]] = {
 """Conditions that all or most sessions in the order of an index meet."""
 
 
-async def _by_cost(conn: AsyncConnection, conditions: Conditions, prices: Prices) -> _Read:
-    """Read kept costs by their index, and compute those that are outdated."""
+async def _by_cost(conn: AsyncConnection, conditions: Conditions, prices: Prices) -> tuple[_Read, bool]:
+    """Read kept costs by their index, and compute those that are outdated; True if they are too many."""
     params = {**conditions.params, "revision": revision_of(prices)}
     outdated = SQL.outdated_ids.fill(conditions=all_of(conditions.indexed))
     ids = [id for (id,) in await _execute(conn, outdated, params)]
-    if len(ids) > _MAX_OUTDATED:
-        return await _by_computed_cost(conn, conditions, prices)
-    computed = await read_costs(conn, prices, ids)
-    kept = conditions._replace(params={**params, "computed": ids})
+    is_outdated = len(ids) > _MAX_OUTDATED
+    computed = {} if is_outdated else await read_costs(conn, prices, ids)
+    kept = conditions._replace(params={**params, "computed": list(computed)})
 
     async def read(after: _Position, limit: int) -> list[_Position]:
         places = [*await _read_places(conn, "cost", kept, after, limit), *_places(computed, after)]
         return sorted(places, key=_cost_and_id, reverse=True)[:limit]
 
-    return read
+    return read, is_outdated
 
 
-async def _sort_by_cost(conn: AsyncConnection, page: SessionPage, prices: Prices) -> SessionPage:
-    """Sort a page by costs that other sessions have changed since they were kept.
+async def _sort_by_cost(
+    conn: AsyncConnection, page: SessionPage, prices: Prices, *, is_outdated: bool
+) -> SessionPage:
+    """Sort a page with kept costs that are outdated, or that other sessions have changed.
 
     Its sessions stay, and the cursor is of kept costs: a session that moved to a page before would be missing.
     """
     ids = [each.id for each in page.sessions]
-    if not await list_with_shared_usage(conn, ids):
+    if not is_outdated and not await list_with_shared_usage(conn, ids):
         return page
     costs = await read_costs(conn, prices, ids)
     sessions = sorted(page.sessions, key=lambda each: (costs[each.id], each.id.int), reverse=True)
-    return page.model_copy(update={"sessions": sessions})
+    return SessionPage(
+        sessions=sessions, next_after=page.next_after, costs_outdated=True if is_outdated else None
+    )
 
 
 def _places(costs: Mapping[UUID, int], after: _Position) -> list[_Position]:
@@ -586,28 +588,6 @@ def _places(costs: Mapping[UUID, int], after: _Position) -> list[_Position]:
 
 def _cost_and_id(place: _Position) -> tuple[int, int]:
     return int(place.key), place.id.int
-
-
-async def _by_computed_cost(conn: AsyncConnection, conditions: Conditions, prices: Prices) -> _Read:
-    """Compute the costs of all sessions that the index finds, until they are kept at these prices."""
-    cursor = await conn.execute(
-        SQL.matching_ids.fill(conditions=all_of(conditions.indexed)), conditions.params
-    )
-    ids = [id for (id,) in await cursor.fetchall()]
-    costs = await read_costs(conn, prices, ids, reads_all=len(ids) > _MAX_CHOSEN)
-    ranked = sorted(((cost, id) for id, cost in costs.items()), reverse=True)
-
-    async def read(after: _Position, limit: int) -> list[_Position]:
-        start = bisect_right(
-            ranked, (-int(after.key), -after.id.int), key=lambda each: (-each[0], -each[1].int)
-        )
-        return [_Position(str(cost), id) for cost, id in ranked[start : start + limit]]
-
-    return read
-
-
-_MAX_CHOSEN = 20_000
-"""Usage of at most so many sessions is read by their ids; for more, the usage of all sessions is read."""
 
 
 async def _execute(conn: AsyncConnection, statement: Sql, params: Mapping[str, Any]) -> list[Any]:

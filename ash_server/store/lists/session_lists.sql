@@ -147,7 +147,7 @@ WHERE {conditions}
 -- fragment: cost_keys
 -- The ids of sessions and their kept costs, except some sessions.
 SELECT id, cost AS sort_key FROM session_counters JOIN tenant_sessions AS sessions ON id = session_id
-WHERE {conditions} AND cost_revision = %(revision)s AND session_id <> ALL(%(computed)s::uuid[])
+WHERE {conditions} AND session_id <> ALL(%(computed)s::uuid[])
 
 -- fragment: outdated_ids
 -- Sessions that match, with costs of other prices, or of earlier usage.

@@ -165,7 +165,8 @@ CREATE TABLE session_counters (
     CONSTRAINT session_counters_session_id_fkey FOREIGN KEY(session_id) REFERENCES sessions (id) ON DELETE CASCADE
 )
  WITH (fillfactor = 50);
-CREATE INDEX session_counters_cost_idx ON session_counters (tenant, cost_revision, cost DESC, session_id DESC);
+CREATE INDEX session_counters_cost_idx ON session_counters (tenant, cost DESC, session_id DESC);
+CREATE INDEX session_counters_cost_revision_idx ON session_counters (tenant, cost_revision);
 CREATE INDEX session_counters_errors_idx ON session_counters (tenant, errors DESC, session_id DESC);
 CREATE INDEX session_counters_upkeep_idx ON session_counters (tenant, session_id)
     WHERE needs_upkeep;

@@ -79,13 +79,11 @@ async def check_shared(
     return ids[-1] if len(ids) == step else None
 
 
-async def read_costs(
-    conn: AsyncConnection, prices: Prices, ids: Collection[UUID], *, reads_all: bool = False
-) -> dict[UUID, int]:
-    """Return the costs of sessions in nano-dollars, from their usage. `reads_all`: read the usage of all sessions."""
+async def read_costs(conn: AsyncConnection, prices: Prices, ids: Collection[UUID]) -> dict[UUID, int]:
+    """Return the costs of sessions in nano-dollars, from their usage."""
     if not ids:
         return {}
-    costs = await read_session_costs(partial(read_groups, conn), None if reads_all else ids, prices)
+    costs = await read_session_costs(partial(read_groups, conn), ids, prices)
     return {id: min(costs.get(id, 0), MAX_COST) for id in ids}
 
 

@@ -41,8 +41,14 @@ export class ListView {
     this.more = new LoadMore("More sessions", () => this.loadMore(), { isAutomatic: true });
     this.pill = button({ class: "changed-pill", hidden: true }, null, () => this.showPending());
     this.pricesError = el("p", { class: "usage-note", hidden: true });
+    this.costsOutdated = el(
+      "p",
+      { class: "usage-note", hidden: true },
+      "Prices or usage have changed: the order is approximate until the server has computed all costs.",
+    );
     this.contents = el("div");
-    this.element = el("div", { class: "list-view" }, this.pill, this.pricesError, this.contents, this.more.element);
+    const notes = [this.pill, this.pricesError, this.costsOutdated];
+    this.element = el("div", { class: "list-view" }, ...notes, this.contents, this.more.element);
   }
 
   get size() {
@@ -155,8 +161,9 @@ export class ListView {
     return this.pages.after !== undefined;
   }
 
-  add({ sessions, pricesError }) {
+  add({ sessions, pricesError, costsOutdated }) {
     this.list.add(sessions);
+    this.costsOutdated.hidden = !costsOutdated;
     this.pricesError.hidden = pricesError === undefined;
     this.pricesError.textContent = `Costs are missing: ${pricesError ?? ""}`;
     this.more.show(this.hasMore);

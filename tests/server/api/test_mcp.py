@@ -117,7 +117,7 @@ async def test_tools_describe_their_arguments_and_results(server: str) -> None:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
 
     properties = {name: {*(tool.output_schema or {})["properties"]} for name, tool in tools.items()}
-    assert properties["list_sessions"] == {"sessions", "nextAfter", "pricesError"}
+    assert properties["list_sessions"] == {"sessions", "nextAfter", "pricesError", "costsOutdated"}
     assert properties["search"] == {"results", "nextAfter", "pending", "suggestions", "coldSessions"}
     assert properties["read_messages"] == {"messages", "nextAfter", "prevBefore"}
     assert properties["read_session_summary"] == {

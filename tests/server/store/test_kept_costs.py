@@ -136,11 +136,11 @@ async def test_costs_of_sessions_in_use_wait(store: Store, connection: AsyncConn
     assert list(await read_kept(connection)) == [session]
 
 
-@pytest.mark.parametrize("outdated", [0, 1, 7])
+@pytest.mark.parametrize("outdated", [0, 1, 5])
 async def test_lists_by_cost_are_right_while_costs_are_outdated(
     store: Store, connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch, outdated: int
 ) -> None:
-    """With no outdated cost, with a few, and with more than a list computes one by one."""
+    """With no outdated cost, with one, and with as many as a list computes."""
     monkeypatch.setattr(session_lists, "_MAX_OUTDATED", 5)
     sessions = [await create(store, answer(1, tokens)) for tokens in (5, 60, 0, 40, 20, 30, 10, 50)]
     await store.usage.keep_costs(prices=PRICES)
@@ -151,6 +151,38 @@ async def test_lists_by_cost_are_right_while_costs_are_outdated(
     listed = await list_by_cost(connection, 3)
 
     assert listed == [id for id, _ in reversed(expected)]
+
+
+async def test_a_list_by_cost_uses_kept_costs_if_too_many_are_outdated(
+    store: Store, connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_lists, "_MAX_OUTDATED", 2)
+    sessions = [await create(store, answer(1, tokens)) for tokens in (10, 20, 30, 40)]
+    await store.usage.keep_costs(prices=PRICES)
+    for number, session in enumerate(sessions[:3]):
+        await store.messages.append(session, [answer(2, 100 * (3 - number))])
+
+    pages = [await list_sessions(connection, sort="cost", prices=PRICES, limit=limit) for limit in (100, 2)]
+    listed = await list_by_cost(connection, 3)
+    await store.usage.keep_costs(prices=PRICES)
+    kept = await list_sessions(connection, sort="cost", prices=PRICES)
+
+    first, second, third, fourth = sessions
+    assert [([each.id for each in page.sessions], page.costs_outdated) for page in pages] == [
+        ([first, second, third, fourth], True),
+        ([third, fourth], True),
+    ]
+    assert listed == [second, third, fourth, first]
+    assert ([each.id for each in kept.sessions], kept.costs_outdated) == (sessions, None)
+
+
+async def test_a_list_by_cost_contains_sessions_without_kept_costs(
+    store: Store, connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_lists, "_MAX_OUTDATED", 2)
+    sessions = [await create(store, answer(1, tokens)) for tokens in (10, 20, 30, 40)]
+
+    assert sorted(await list_by_cost(connection, 1)) == sorted(sessions)
 
 
 async def test_other_prices_make_costs_outdated(store: Store, connection: AsyncConnection) -> None:
