@@ -206,7 +206,9 @@ async def test_list_without_prices_names_the_reason(page: Page, store: Store) ->
     await two_days(store)
     await page.route("**/api/sessions?*", change)
     await page.goto(str(store.client.base_url.copy_with(path="/")))
-    await expect(page.locator(".list-view .usage-note").first).to_have_text("Costs are missing: line 3: no price")
+    await expect(page.locator(".list-view .usage-note").first).to_have_text(
+        "Costs are missing: line 3: no price"
+    )
     await page.unroute_all(behavior="wait")
 
 
