@@ -243,6 +243,8 @@ def _correct(stored: msgspec.Struct, rest: msgspec.Struct, full: msgspec.Struct,
             setattr(stored, name, without)
         elif name in _SUMS and _has_known_order(now, without, before):
             setattr(stored, name, _difference(now, without, before))
+        elif name == "usage" and now and without and before and without.keys() == before.keys():
+            setattr(stored, name, {key: now[key] + without.get(key, 0) - before.get(key, 0) for key in now})
         else:
             return False
     return True

@@ -96,6 +96,40 @@ def test_corrected_totals_have_the_order_of_the_log(
     assert corrected == (totals.NO_TOTALS if expected is None else totals_of(expected).kept(9))
 
 
+def totals_of_turns(*usages: dict[str, int] | None) -> totals.TotalsOfLog:
+    """Return the totals of the ends of turns with these usages."""
+    log = totals.TotalsOfLog()
+    log.add(
+        {"id": "e", "timestamp": 1, "type": "turn_end", "turnId": "t", "payload": {"usage": usage}}
+        for usage in usages
+    )
+    return log
+
+
+ONE, TWO = {"input_tokens": 5, "output_tokens": 0}, {"input_tokens": 2, "output_tokens": 3}
+OTHER = {"output_tokens": 7}
+
+
+@pytest.mark.parametrize(
+    ("full", "later", "without", "is_known"),
+    [
+        ((ONE, TWO), (OTHER,), (ONE,), True),
+        ((ONE, ONE), (), (ONE, TWO), True),
+        ((ONE, OTHER), (ONE,), (OTHER,), False),
+        ((ONE,), (ONE,), (None,), False),
+    ],
+)
+def test_corrected_totals_have_the_usage_of_the_log(
+    full: tuple[Any, ...], later: tuple[Any, ...], without: tuple[Any, ...], is_known: bool
+) -> None:
+    """It is unknown if only the message has a count: a later one may have it, too."""
+    stored = totals_of_turns(*full, *later).kept(9)
+    corrected = totals_of_turns(*without).corrected(stored, totals_of_turns(*full), 9, is_end=False)
+
+    expected = totals_of_turns(*without, *later).kept(9)
+    assert corrected == (expected if is_known else totals.NO_TOTALS)
+
+
 async def test_retracted_events(
     store: Store, connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -77,7 +77,7 @@ MESSAGES = """
     SELECT coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) FROM pg_stat_user_tables WHERE relname = 'messages'
 """
 
-MAX_MESSAGES = 1000
+MAX_MESSAGES = 450
 """Rows that the deletion reads; some are read several times."""
 
 
