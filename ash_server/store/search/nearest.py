@@ -39,17 +39,24 @@ _MAX_MS = 400
 _ALPHABETS = ("abcdefghijklmnopqrstuvwxyz", "αβγδεζηθικλμνξοπρστυφχψω", "абвгдежзиклмнопрстуфхцчшщъыьэюяіє")
 _DIGITS = frozenset("0123456789")
 
+_WORDS_PER_QUERY = 8
+"""PostgreSQL prepares the lookup of a query in time that grows with the square of its words."""
+
+QUERY = Sql("%(query)b::tsquery")
+"""The query of a statement."""
+_EACH_QUERY = Sql("one.query")
+
 SQL = statements(__file__)
 
 
 async def suggest_queries(
-    conn: AsyncConnection, q: str, condition: Sql, params: Mapping[str, Any], *, is_nowhere: bool = False
+    conn: AsyncConnection, q: str, matching: Sql, params: Mapping[str, Any], *, is_nowhere: bool = False
 ) -> list[str]:
     """Return the query with the nearest stored words in place of its words that no event contains, the best first.
 
-    `condition` and `params` select the rows to look at. `is_nowhere`: no event matches the query.
+    `matching`, a condition on a `{query}`, and `params` select the rows to look at. `is_nowhere`: no event matches.
     """
-    lookup = _Lookup(conn, condition, params)
+    lookup = _Lookup(conn, matching, params)
     words = single_words(q)[:_MAX_WORDS]
     is_one_word = len(words) == 1 and q.strip() == q[words[0].start : words[0].end]
     is_known = is_nowhere and is_one_word
@@ -65,17 +72,17 @@ async def suggest_queries(
 class _Lookup:
     """Statements for one search, which end in limited time."""
 
-    def __init__(self, conn: AsyncConnection, condition: Sql, params: Mapping[str, Any]) -> None:
+    def __init__(self, conn: AsyncConnection, matching: Sql, params: Mapping[str, Any]) -> None:
         self._conn = conn
-        indexed = SQL.some_rows if is_distributed(conn) else SQL.some_indexed_rows
-        self._some = SQL.some_rows.fill(condition=condition)
-        self._indexed = indexed.fill(condition=condition)
+        self._some = SQL.some_rows.fill(condition=matching.fill(query=QUERY))
+        each = SQL.some_indexed_rows.fill(condition=matching.fill(query=_EACH_QUERY))
+        self._indexed = self._some if is_distributed(conn) else each
         self._params = params
         self._deadline = time.monotonic() + _MAX_MS / 1000
 
     async def is_missing(self, word: str) -> bool:
         query = f"'{word}':*"
-        values = {"word": query, "rows": _MAX_SEARCHED, "indexed": _MAX_INDEXED}
+        values = {"word": query, "queries": [query], "rows": _MAX_SEARCHED, "indexed": _MAX_INDEXED}
         in_some, in_indexed = (SQL.has_words.fill(rows=rows) for rows in (self._some, self._indexed))
         return (
             await self._fetch(in_some, {**values, "query": _ANY_ROW}, by_index=False) == []
@@ -87,25 +94,26 @@ class _Lookup:
         if not _MIN_CHARACTERS <= len(word) <= _MAX_CHARACTERS or _DIGITS.issuperset(word):
             return []
         candidates = sorted(set(_one_edit(word)) - {word})
-        near = await self._read(_ANY_ROW, candidates, by_index=False) or await self._read(
-            "|".join(f"'{each}'" for each in candidates), candidates
+        near = await self._read([_ANY_ROW], candidates, by_index=False) or await self._read(
+            _to_queries(candidates), candidates
         )
         if not near and len(word) >= _MIN_CHARACTERS_FOR_TWO_EDITS:
             beginning = word[:_BEGINNING]
-            words = await self._read(f"'{beginning}':*", beginning=beginning)
+            words = await self._read([f"'{beginning}':*"], beginning=beginning)
             near = [each for each in words if is_within_two_edits(word, each)]
         return near[:MAX_SUGGESTIONS]
 
     async def _read(
         self,
-        query: str,
+        queries: Sequence[str],
         candidates: Sequence[str] | None = None,
         *,
         beginning: str | None = None,
         by_index: bool = True,
     ) -> list[str]:
         bounds = {"rows": _MAX_ROWS, "most": _MAX_READ, "indexed": _MAX_INDEXED}
-        values = {"query": query, "candidates": candidates, "beginning": beginning, **bounds}
+        words = {"query": "|".join(queries), "queries": queries}
+        values = {**words, "candidates": candidates, "beginning": beginning, **bounds}
         statement = SQL.read_words.fill(rows=self._indexed if by_index else self._some)
         return [each for each, _ in await self._fetch(statement, values, by_index=by_index) or ()]
 
@@ -122,6 +130,13 @@ class _Lookup:
         except errors.QueryCanceled:
             return None
         return await rows.fetchall()
+
+
+def _to_queries(words: Sequence[str]) -> list[str]:
+    """Return queries that together match any of the words."""
+    quoted = [f"'{each}'" for each in words]
+    starts = range(0, len(quoted), _WORDS_PER_QUERY)
+    return ["|".join(quoted[start : start + _WORDS_PER_QUERY]) for start in starts]
 
 
 def _one_edit(word: str) -> Iterator[str]:

@@ -11,15 +11,19 @@ WHERE {condition} AND readers <> %(others)b AND (%(session_id)b::uuid IS NULL OR
 LIMIT %(rows)b
 
 -- fragment: some_indexed_rows
--- The same among the first rows of the indexes of words. LIMIT keeps PostgreSQL from reading all rows of the session.
-SELECT words
-FROM (
-    SELECT words, session_id FROM tenant_search AS search
-    WHERE {condition} AND readers <> %(others)b
-    LIMIT %(indexed)b
-) AS search
-WHERE %(session_id)b::uuid IS NULL OR session_id = %(session_id)b
-LIMIT %(rows)b
+-- The same for each of several queries, among the first rows of the indexes of words. The inner LIMIT keeps PostgreSQL from
+-- reading all rows of the session.
+SELECT found.words
+FROM unnest(%(queries)b::tsquery[]) AS one (query) CROSS JOIN LATERAL (
+    SELECT words
+    FROM (
+        SELECT words, session_id FROM tenant_search AS search
+        WHERE {condition} AND readers <> %(others)b
+        LIMIT %(indexed)b
+    ) AS search
+    WHERE %(session_id)b::uuid IS NULL OR session_id = %(session_id)b
+    LIMIT %(rows)b
+) AS found
 
 -- fragment: has_words
 -- A row if any of these rows has the word.

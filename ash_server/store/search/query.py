@@ -37,7 +37,7 @@ from ash_server.store.search.index import (
     passages_of,
     redacted_event,
 )
-from ash_server.store.search.nearest import suggest_queries
+from ash_server.store.search.nearest import QUERY, suggest_queries
 from ash_server.store.search.newest import (
     NEWEST,
     NO_LIMIT,
@@ -74,12 +74,16 @@ _MAX_SNIPPET_BYTES = 4 * 1024 * 1024
 SQL = statements(__file__)
 
 
-CONDITIONS: Mapping[SearchScope, Sql] = {
+MATCHING: Mapping[SearchScope, Sql] = {
     "said": SQL.is_said,
     "conversation": SQL.is_conversation,
     "results": SQL.is_result,
     "everything": SQL.is_anything,
 }
+"""True for the events of each scope that match `{query}`."""
+
+CONDITIONS = {scope: matching.fill(query=QUERY) for scope, matching in MATCHING.items()}
+"""The same for the query of a search."""
 
 READ_CONDITIONS: Mapping[SearchScope, Sql] = {
     "said": SQL.read_said,
@@ -179,7 +183,7 @@ async def _find(conn: AsyncConnection, q: str, **filters: Unpack[SearchFilter]) 
     if not rows and params["session_id"]:
         await get_session(conn, params["session_id"])
     if not rows and not after and end is None:
-        suggestions = await suggest_queries(conn, q, CONDITIONS[place], params, is_nowhere=are_nowhere)
+        suggestions = await suggest_queries(conn, q, MATCHING[place], params, is_nowhere=are_nowhere)
         return SearchPage(results=[], suggestions=suggestions or None)
     return await _to_page(conn, rows, end, limit, parsed, redacted=filters.get("redact", False))
 

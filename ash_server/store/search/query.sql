@@ -1,6 +1,6 @@
 -- fragment: matches
--- True for words that match the query.
-words @@ %(query)b::tsquery
+-- True for words that match a query.
+words @@ {query}
 
 -- fragment: is_said
 -- True for messages of the user and the assistant that match.

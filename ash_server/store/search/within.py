@@ -25,6 +25,7 @@ from ash_server.store.search.newest import (
 )
 from ash_server.store.search.query import (
     CONDITIONS,
+    MATCHING,
     READ_CONDITIONS,
     FoundEvent,
     SearchScope,
@@ -141,7 +142,7 @@ async def find_in_session(
     await get_session(conn, session_id)
     counted = await conn.execute(count_hits[place], params, prepare=False)
     total = (await counted.fetchone() or [0])[0]
-    suggestions = [] if total else await suggest_queries(conn, q, CONDITIONS[place], params)
+    suggestions = [] if total else await suggest_queries(conn, q, MATCHING[place], params)
     return SessionHitPage(hits=[], total=total, suggestions=suggestions or None)
 
 

@@ -14,6 +14,7 @@ from ash_server.store.lists.session_lists import list_sessions
 from ash_server.store.log.events import get_collapsed, get_event_page
 from ash_server.store.log.totals import count_items
 from ash_server.store.message_pages import list_page
+from ash_server.store.search import nearest
 from ash_server.store.search.query import find
 from ash_server.store.search.within import find_in_session
 from tests.cluster import not_on_cluster
@@ -120,6 +121,31 @@ async def test_statements_read_a_limited_number_of_rows(
         read[name] = max(rows for _, rows in plans)
 
     assert {name: rows for name, rows in read.items() if rows > READS[name][1]} == {}
+
+
+SEARCHED = """
+    INSERT INTO search (session_id, sequence, part, weight, readers, role, at, words)
+    SELECT %s, number, 0, 'A', 'all', 'user', now(), array_to_tsvector(ARRAY['heron', 'crane' || number])
+    FROM generate_series(1, 4000) AS number
+"""
+
+
+@not_on_cluster("EXPLAIN shows the plan of the coordinator")
+async def test_similar_words_in_a_small_store_are_looked_up_in_the_index(
+    connection: AsyncConnection,
+    session_id: UUID,
+    plans: list[tuple[str, float]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(nearest, "_TIMEOUT_MS", 60_000)
+    monkeypatch.setattr(nearest, "_MAX_MS", 60_000)
+    await connection.execute(SEARCHED, [session_id])
+    await connection.execute("ANALYZE search")
+    page = await find(connection, "cranes3999")
+    looked_up = [rows for query, rows in plans if "tsvector_to_array" in query]
+
+    assert page.suggestions == ["crane3999"]
+    assert max(looked_up) <= 400
 
 
 @not_on_cluster("EXPLAIN shows the plan of the coordinator")

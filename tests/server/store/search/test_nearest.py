@@ -87,7 +87,7 @@ async def test_a_slow_lookup_suggests_nothing(
 ) -> None:
     monkeypatch.setattr(nearest, "_TIMEOUT_MS", 1)
     params = {"others": "redacted", "session_id": None}
-    slow = Sql("words @@ %(query)b::tsquery AND pg_sleep(60) IS NOT NULL")
+    slow = Sql("words @@ {query} AND pg_sleep(60) IS NOT NULL")
 
     assert await suggest_queries(connection, "ochard", slow, params) == []
     assert await suggest_queries(connection, "orchard", slow, params) == []
