@@ -1,7 +1,6 @@
 """`ash export`: write sessions to files."""
 
 import asyncio
-import json
 import os
 import sys
 from collections.abc import Iterator
@@ -147,10 +146,11 @@ async def _write_trajectory(
 
 async def _write_traces(store: ReadStore, session_id: UUID, target: Path | None, *, redacts: bool) -> None:
     """Write traces as one line, which is the body of a request."""
-    traces = await store.read_otlp(session_id, redacts=redacts)
-    content = await asyncio.to_thread(lambda: json.dumps(traces, separators=(",", ":")).encode() + b"\n")
     with _open_target(target) as file:
-        file.write(content)
+        async with aclosing(store.stream_otlp(session_id, redacts=redacts)) as parts:
+            async for part in parts:
+                file.write(part)
+        file.write(b"\n")
 
 
 def _is_device(target: Path) -> bool:

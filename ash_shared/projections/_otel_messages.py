@@ -2,7 +2,7 @@
 
 import re
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -25,6 +25,8 @@ class ChatMessage:
     """The standard messages; an answer may have several."""
     blocks: list[Block] = field(default_factory=list)
     """The blocks of results."""
+    size: int = 0
+    """The size of its standard messages."""
 
     def is_continued_by(self, message: StandardMessage) -> bool:
         """True for another message of the same response; usage is in its last one."""
@@ -50,7 +52,7 @@ class OtelConversation:
         self._tools_at_provider: dict[Any, str] = {}
         """Names of tools that the provider runs, by the id of the call."""
 
-    def add(self, message: StandardMessage) -> None:
+    def add(self, message: StandardMessage, size: int = 0) -> None:
         blocks = [block.model_dump() for block in message.content]
         self._tools_at_provider.update(
             (block.get("id"), block["name"]) for block in blocks if _is_call_at_provider(block)
@@ -66,6 +68,8 @@ class OtelConversation:
             self.messages.clear()
             self.summaries += 1
         self._add_turns(message, blocks)
+        if self.messages:
+            self.messages[-1].size += size
 
     def _add_turns(self, message: StandardMessage, blocks: Iterable[Block]) -> None:
         groups = [
@@ -112,12 +116,6 @@ def _is_call_at_provider(block: Block) -> bool:
 def _is_notice(block: Block) -> bool:
     """True for a notice of the client for the person."""
     return block.get("variant") is not None
-
-
-def conversation_of(messages: Sequence[StandardMessage]) -> list[StandardMessage]:
-    """Return the messages that the model receives or returns; a subagent's messages only in its own session."""
-    kept = list(filter(is_kept, messages))
-    return [each for each in kept if not is_of_subagent(each)] or kept
 
 
 def is_kept(message: StandardMessage) -> bool:

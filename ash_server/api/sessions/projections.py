@@ -247,9 +247,10 @@ async def _render_atif(conversation: ConversationReader, session_id: UUID, redac
     return await asyncio.to_thread(lambda: json.dumps(trajectory.document).encode())
 
 
-async def _render_otlp(conversation: ConversationReader, session_id: UUID, redacts: bool) -> bytes:
-    traces = await conversation.read_otlp(session_id, redacts=redacts)
-    return await asyncio.to_thread(lambda: json.dumps(traces, separators=(",", ":")).encode())
+def _render_otlp(
+    conversation: ConversationReader, session_id: UUID, redacts: bool
+) -> AsyncGenerator[bytes, None]:
+    return conversation.stream_otlp(session_id, redacts=redacts)
 
 
 PROJECTIONS: Mapping[str, _Projection | _Streamed] = {
@@ -259,7 +260,7 @@ PROJECTIONS: Mapping[str, _Projection | _Streamed] = {
     "codex-prompt": _Streamed(_render_codex_prompt, "text/plain"),
     "openai-messages": _messages(OpenAiFold, msgspec.json.encode),
     "otel-genai": _Projection(_render_otel, JSON),
-    "otlp": _Projection(_render_otlp, JSON),
+    "otlp": _Streamed(_render_otlp),
     "session-summary": _Projection(_render_summary, JSON),
     "ui-messages": _messages(UiMessageFold, _encode_ascii, whole=True),
 }
@@ -323,8 +324,8 @@ class ProjectionController(Controller):
         Messages and prompts are sent while the session is read, so sessions may have any length. If an error
         occurs after the first bytes, the response ends without its last chunk, and its JSON is incomplete. A
         result that follows its call after more than 1,000 messages or 64 MiB counts as missing; after more
-        than 100 messages in `ui-messages`, it is data of a later message. `otel-genai`, `otlp` and `atif` are
-        limited to 64 MiB.
+        than 100 messages in `ui-messages`, it is data of a later message. `otlp` is sent while the session is
+        read for the second time. `otel-genai` and `atif` are limited to 64 MiB.
         """
         projection = PROJECTIONS.get(name)
         if projection is None:

@@ -151,8 +151,10 @@ class LocalStore:
     async def read_trajectory(self, session: UUID, *, redacts: bool) -> Any:
         return (await self.store.conversation.read_atif(session, redacts=redacts)).document
 
-    async def read_otlp(self, session: UUID, *, redacts: bool) -> Any:
-        return await self.store.conversation.read_otlp(session, redacts=redacts)
+    async def stream_otlp(self, session: UUID, *, redacts: bool) -> AsyncGenerator[bytes, None]:
+        async with aclosing(self.store.conversation.stream_otlp(session, redacts=redacts)) as parts:
+            async for part in parts:
+                yield part
 
     async def read_drift(self, *, limit: int) -> DriftReport:
         return await self.store.drift.report(limit=limit)

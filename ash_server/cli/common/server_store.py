@@ -83,9 +83,12 @@ class ServerStore(AsyncAshClient):
         path = f"/api/sessions/{session}/projections/atif"
         return await self.send(Request("GET", path, json.loads, _redaction(redacts=redacts)))
 
-    async def read_otlp(self, session: SessionId, *, redacts: bool) -> Any:
+    async def stream_otlp(self, session: SessionId, *, redacts: bool) -> AsyncGenerator[bytes, None]:
         path = f"/api/sessions/{session}/projections/otlp"
-        return await self.send(Request("GET", path, json.loads, _redaction(redacts=redacts)))
+        request = Request("GET", path, bytes, _redaction(redacts=redacts))
+        async with self.open(request, accept="application/json") as response:
+            async for chunk in response.aiter_raw():
+                yield chunk
 
     async def read_drift(self, *, limit: int) -> DriftReport:
         return await self.send(

@@ -29,6 +29,8 @@ from ash_shared.model.session import Session
 
 MAX_SPANS, MAX_BYTES = 500, 4 * 1024 * 1024
 """Limits of a request, before compression."""
+MAX_DOCUMENT_BYTES = 256 * 1024 * 1024
+"""Size of the traces of a session."""
 _SESSIONS_PAGE = 1000
 _MIN_PAUSE = 2.0
 _PAUSE_PER_SECOND, _PAUSE_PER_IDLE_SECOND = 3, 10
@@ -126,7 +128,7 @@ class Forwarder:
 
     async def _send(self, session: Session, sums: Sums, *, is_idle: bool) -> bool:
         """Send the new spans, and return whether the last turn was complete."""
-        document = await self._store.read_otlp(session.id, redacts=self._options.redacts)
+        document = await self._read(session.id)
         if is_idle:  # unless it has changed since it was listed
             [now] = await self._store.get_sessions([session.id]) or [session]
             is_idle = _state(now) == _state(session)
@@ -145,6 +147,16 @@ class Forwarder:
                         problem = f"{counted(receipt.rejected, 'span')} of {session.id} rejected"
                         warn(f"{problem}: {receipt.reason}" if receipt.reason else problem)
         return is_idle
+
+    async def _read(self, session_id: UUID) -> Any:
+        """Return the whole document, because only its end shows which spans are complete. Raises SessionTooLarge."""
+        content = bytearray()
+        async with aclosing(self._store.stream_otlp(session_id, redacts=self._options.redacts)) as parts:
+            async for part in parts:
+                content += part
+                if len(content) > MAX_DOCUMENT_BYTES:
+                    raise SessionTooLarge
+        return await asyncio.to_thread(json.loads, content)
 
     def _is_idle(self, session: Session) -> bool:
         return (datetime.now(UTC) - session.updated_at).total_seconds() >= self._options.idle

@@ -32,7 +32,6 @@ from ash_shared.projections import (
     SubagentMessages,
     count_models,
     to_atif,
-    to_otlp,
 )
 from ash_shared.projections.otel_genai import GenAiFold
 from ash_shared.records.json_text import decode_json
@@ -127,27 +126,16 @@ async def read_otel_genai(connect: Connect, session_id: UUID) -> OtelAttributes:
             size = size_of_page if is_replaced else size + size_of_page
             if size > MAX_BYTES:
                 raise SessionTooLarge
+    records = await read_requests(connect, session_id, redacts=False)
+    return await asyncio.to_thread(lambda: fold.attributes(conversation_id=str(session_id), records=records))
+
+
+async def read_requests(connect: Connect, session_id: UUID, *, redacts: bool) -> list[Any]:
+    """Return the first records of a session that may define tools, or state the agent."""
     async with connect() as conn:
         first = await list_messages(conn, session_id, limit=_TOOL_LINES)
     return await asyncio.to_thread(
-        lambda: fold.attributes(conversation_id=str(session_id), records=_records_of_requests(first))
-    )
-
-
-async def read_otlp(connect: Connect, session_id: UUID, *, redacts: bool = False) -> dict[str, Any]:
-    """Return the traces of `to_otlp`; `redacts`: without secrets. Raises SessionNotFound, SessionTooLarge."""
-    messages, _ = await _read_messages(connect, session_id)
-    async with connect() as conn:
-        session = await get_session(conn, session_id)
-        first = await list_messages(conn, session_id, limit=_TOOL_LINES)
-    texts = map(redact_message, first) if redacts else first
-    return await asyncio.to_thread(
-        lambda: to_otlp(
-            _redacted(messages) if redacts else messages,
-            session_id=str(session_id),
-            records=_records_of_requests(texts),
-            default_time=int(session.created_at.timestamp() * 1000),
-        )
+        lambda: list(_records_of_requests(map(redact_message, first) if redacts else first))
     )
 
 
@@ -161,7 +149,6 @@ async def read_atif(
     async with connect() as conn:
         await get_session(conn, session_id)
         tree = await get_tree(conn, session_id)
-        first = await list_messages(conn, session_id, limit=_TOOL_LINES)
     agents: dict[str, SubagentMessages] = {}
     size = 0
     for session in sorted(tree, key=lambda each: each.id != session_id):
@@ -173,12 +160,12 @@ async def read_atif(
             shown = await asyncio.to_thread(_redacted, messages) if redacts else messages
             agents[name] = SubagentMessages(name, shown, copied)
     own = agents.pop(str(session_id))
-    texts = map(redact_message, first) if redacts else first
+    records = await read_requests(connect, session_id, redacts=redacts)
     return await asyncio.to_thread(
         lambda: to_atif(
             own.messages,
             session_id=str(session_id),
-            records=_records_of_requests(texts),
+            records=records,
             subagents=agents.values(),
             copied=own.copied,
             media_folder=media_folder,

@@ -19,7 +19,13 @@ from ash_server.api.sessions import projections
 from ash_server.errors import SessionChanged
 from ash_server.store import Store
 from ash_server.store.connections.pool import connect
-from ash_server.store.conversation import projection_inputs, standard_pages, standing_events
+from ash_server.store.conversation import (
+    projection_inputs,
+    repeated_pages,
+    standard_pages,
+    standing_events,
+    streamed_traces,
+)
 from ash_server.store.log.rebuild import rebuild_events
 from ash_server.store.transcripts import Copy
 from ash_shared.conversation.standard_messages import transform_messages
@@ -524,6 +530,24 @@ async def test_attributes_of_a_large_session(
     response = await client.get(f"{session}/projections/otel-genai")
 
     assert (response.status_code, response.json()["code"]) == (422, "session_too_large")
+
+
+async def test_traces_of_a_large_session(
+    client: AsyncClient, session: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (SAMPLES / "trail-map.jsonl").read_bytes()
+    await client.post(f"{session}/messages", content=text, headers=NDJSON)
+    whole = (await client.get(f"{session}/projections/otlp")).content
+    monkeypatch.setattr(repeated_pages, "MAX_KEPT_BYTES", 0)
+    monkeypatch.setattr(standard_pages, "_PAGE", 3)
+    monkeypatch.setattr(streamed_traces, "MAX_BYTES", len(text) // 2)
+
+    read_twice = await client.get(f"{session}/projections/otlp")
+    monkeypatch.setattr(streamed_traces, "MAX_BYTES", 10)
+    refused = await client.get(f"{session}/projections/otlp")
+
+    assert (read_twice.status_code, read_twice.content) == (200, whole)
+    assert (refused.status_code, refused.json()["code"]) == (422, "session_too_large")
 
 
 async def test_attributes_since_the_last_summary(

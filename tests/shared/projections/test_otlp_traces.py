@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ash_shared import to_otlp, transform_messages
+from ash_shared.projections.otlp import TraceFold, TraceSurvey
 from tests.shared.projections.test_otel_genai import ATTRIBUTES, Fields, problems, wrong_fields
 from tests.shared.records.claude import line, text
 from tests.shared.texts import files_of
@@ -132,6 +133,25 @@ def test_each_turn_is_a_trace_of_its_answers_and_calls() -> None:
     roots = {span["traceId"]: span["spanId"] for span in spans if "parentSpanId" not in span}
     assert all(span.get("parentSpanId", roots[span["traceId"]]) == roots[span["traceId"]] for span in spans)
     assert len({span["spanId"] for span in spans}) == len(spans)
+
+
+def test_spans_are_complete_before_the_session_ends() -> None:
+    late = said(35, "user", {"type": "tool_result", "tool_use_id": "c9", "content": "Late."})
+    call = {"type": "tool_use", "id": "c9", "name": "Read", "input": {}}
+    first = said(2, "assistant", call, message=answered("m0"))
+    messages = transform_messages("\n".join(map(json.dumps, [RECORDS[0], first, *RECORDS[1:], late])))
+    survey = TraceSurvey()
+    for message in messages:
+        survey.add(message, 1)
+    fold, streamed = TraceFold(survey.facts(), session_id="s"), list[list[Json]]()
+    for message in messages:
+        fold.add(message)
+        streamed.append(fold.take())
+    streamed.append(fold.end())
+
+    [scoped] = to_otlp(messages, session_id="s")["resourceSpans"][0]["scopeSpans"]
+    assert [span for spans in streamed for span in spans] == scoped["spans"]
+    assert (survey.size(), list(map(len, streamed))) == (2, [0, 0, 1, 1, 1, 1, 1, 1, 1, 2])
 
 
 def test_a_call_of_a_model_has_only_new_input() -> None:

@@ -1,0 +1,78 @@
+"""The traces of a session, encoded while it is read for the second time.
+
+The first reading finds what the first spans contain of the whole session: instructions, the version of the agent, and
+the times of late results.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+from typing import Any
+from uuid import UUID
+
+from ash_server.errors import SessionTooLarge
+from ash_server.redaction import redact_text
+from ash_server.store.connections.pool import Connect
+from ash_server.store.conversation.projection_inputs import MAX_BYTES, read_requests
+from ash_server.store.conversation.repeated_pages import RepeatedPages, SizedPage
+from ash_server.store.session_rows import get_session
+from ash_shared.projections.otlp import SCOPE, TraceFacts, TraceFold, TraceSurvey
+
+
+async def stream_otlp(
+    connect: Connect, session_id: UUID, *, redacts: bool = False
+) -> AsyncGenerator[bytes, None]:
+    """Yield the JSON of `to_otlp` in parts; `redacts`: without secrets.
+
+    Raises SessionNotFound, and before the first part SessionTooLarge for a very large span.
+    """
+    async with connect() as conn:
+        session = await get_session(conn, session_id)
+    pages = RepeatedPages(connect, session_id, redacts=redacts)
+    fold = TraceFold(
+        await _survey(pages),
+        session_id=str(session_id),
+        records=await read_requests(connect, session_id, redacts=redacts),
+        default_time=int(session.created_at.timestamp() * 1000),
+    )
+
+    def encode(value: Any) -> bytes:
+        text = json.dumps(value, separators=(",", ":"))
+        # Redacts secrets that only the whole span shows.
+        return (redact_text(text) if redacts else text).encode()
+
+    def encode_all(spans: Iterable[Any]) -> bytes:
+        return b",".join(map(encode, spans))
+
+    def add(messages: Iterable[Any]) -> bytes:
+        for message in messages:
+            fold.add(message)
+        return encode_all(fold.take())
+
+    start = b'{"resourceSpans":[{"resource":%b,"scopeSpans":[{"scope":%b,"spans":['
+    separator = start % (encode(fold.resource), encode(SCOPE))
+    async with aclosing(pages.read_again()) as parts:
+        async for messages in parts:
+            if text := await asyncio.to_thread(add, messages):
+                yield separator + text
+                separator = b","
+    if text := await asyncio.to_thread(lambda: encode_all(fold.end())):
+        yield separator + text
+        separator = b","
+    yield b"]}]}]}" if separator == b"," else separator + b"]}]}]}"
+
+
+async def _survey(pages: RepeatedPages) -> TraceFacts:
+    survey = TraceSurvey()
+
+    def add(page: SizedPage) -> int:
+        for message, size in zip(page.messages, page.sizes, strict=True):
+            survey.add(message, size)
+        return survey.size()
+
+    async with aclosing(pages.read_first()) as parts:
+        async for page in parts:
+            if await asyncio.to_thread(add, page) > MAX_BYTES:
+                raise SessionTooLarge
+    return survey.facts()
