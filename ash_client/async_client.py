@@ -328,7 +328,7 @@ class AsyncAshClient:
         """Send a request once, and yield the response before its body is read."""
         with connection.translated_errors(self.url):
             async with self._http.stream(
-                **connection.arguments(request, self._written, accept, silence)
+                **connection.arguments(self.url, request, self._written, accept, silence)
             ) as response:
                 if response.status_code >= 400:
                     raise connection.to_error(response, await response.aread())

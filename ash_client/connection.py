@@ -3,7 +3,7 @@
 import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import Any
@@ -66,17 +66,18 @@ def options(url: str, key: str | None) -> dict[str, Any]:
         "headers": authorization if machine is None else {**authorization, MACHINE_HEADER: machine},
         "timeout": TIMEOUT_SECONDS,
         "limits": httpx2.Limits(keepalive_expiry=_KEEPALIVE_SECONDS),
-        "base_url": url,
         "trust_env": not _is_loopback(address.hostname or ""),
         "verify": _tls(address.scheme),
     }
 
 
-def arguments(request: Request[Any], written: OwnWrites, accept: str, silence: float) -> dict[str, Any]:
-    """Return the arguments of `stream`, of either client."""
+def arguments(
+    url: str, request: Request[Any], written: OwnWrites, accept: str, silence: float
+) -> dict[str, Any]:
+    """Return the arguments of `stream`, of either client. `url` is the address of the server."""
     return {
         "method": request.method,
-        "url": request.path,
+        "url": _parse_url(url + request.path),
         "params": request.params or None,
         "content": request.body,
         # Exports and streams are forwarded as they arrive.
@@ -88,6 +89,12 @@ def arguments(request: Request[Any], written: OwnWrites, accept: str, silence: f
         },
         "timeout": httpx2.Timeout(TIMEOUT_SECONDS, read=silence),
     }
+
+
+@lru_cache(maxsize=256)
+def _parse_url(url: str) -> httpx2.URL:
+    """Parse a URL once: each append to a session has the same."""
+    return httpx2.URL(url)
 
 
 @contextmanager
