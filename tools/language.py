@@ -7,11 +7,10 @@ migrations) and Markdown outside code blocks. `tests/test_language.py` limits ho
 import ast
 import re
 import sys
-import tokenize
 from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 ROOT = Path(__file__).parent.parent
 CONSTRUCTIONS = {
@@ -39,6 +38,10 @@ _PATTERNS = {
 _CODE_BLOCK = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 _JAVASCRIPT = re.compile(
     r"""'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\.|[^`\\])*`|//(?P<line>[^\n]*)|/\*(?P<block>.*?)\*/""",
+    re.DOTALL,
+)
+_PYTHON = re.compile(
+    r"""(?P<quotes>"{3}|'{3})(?:\\.|.)*?(?P=quotes)|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|#(?P<comment>[^\n]*)""",
     re.DOTALL,
 )
 _SQL_COMMENT = re.compile(r"--(.*)")
@@ -103,7 +106,7 @@ def _occurrences(path: Path, text: str) -> Iterator[Occurrence]:
 def _with_prose_only(file: Path) -> str:
     """Return the text of a file, with everything but its prose replaced by spaces: positions stay the same."""
     text = file.read_text(encoding="utf-8")
-    blank = re.sub(r"[^\n]", " ", text)
+    blank = re.sub(r"[^\n]+", lambda match: " " * len(match[0]), text)
     parts, position = list[str](), 0
     for start, end in sorted(_spans(file, text)):
         parts += blank[position:start], text[start:end]
@@ -120,20 +123,31 @@ def _markdown(text: str) -> _Spans:
 
 
 def _python(text: str, has_messages: bool = True) -> _Spans:
+    for match in _PYTHON.finditer(text):
+        if match["comment"] is not None:
+            yield match.span("comment")
+    tree = ast.parse(text)
+    prose = {
+        each.value for each in _statements(tree) if isinstance(each, ast.Expr) and _is_string(each.value)
+    }
+    if has_messages:
+        prose |= {each for each in ast.walk(tree) if _is_string(each) and _is_message(each)}
     lines = text.splitlines(keepends=True)
     starts = list(accumulate(map(len, lines), initial=0))
-    for token in tokenize.generate_tokens(iter(lines).__next__):
-        if token.type == tokenize.COMMENT:
-            start, end = (starts[line - 1] + column for line, column in (token.start, token.end))
-            yield start + 1, end
-    tree = ast.parse(text)
-    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    strings = (
-        each for each in ast.walk(tree) if isinstance(each, ast.Constant) and isinstance(each.value, str)
-    )
-    prose = (each for each in strings if id(each) in docstrings or (has_messages and _is_message(each)))
     # The constants within an f-string have its position.
     yield from {_string_span(each, lines, starts) for each in prose}
+
+
+def _statements(parent: ast.AST) -> Iterator[ast.AST]:
+    """Walk the statements only, which are a small part of a tree."""
+    for field in ("body", "handlers", "orelse", "finalbody", "cases"):
+        for each in getattr(parent, field, ()):
+            yield each
+            yield from _statements(each)
+
+
+def _is_string(node: ast.AST) -> TypeGuard[ast.Constant]:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def _is_message(string: ast.Constant) -> bool:
