@@ -198,7 +198,8 @@ class SessionController(Controller):
         To get the next page, pass `nextAfter` as `after`, with the same `sort`. The cursor is opaque, and absent on the
         last page. With `q`, or several filters besides `project`, `since` and `until`, a page reads at most 2,000
         sessions: it may be short or even empty, and still have a `nextAfter`. A session that does not change while
-        pages are read is returned exactly once.
+        pages are read is returned exactly once, except by cost while `costsOutdated`: the server computes costs, and
+        sessions move.
         """
         prices = await state.prices.get() if sort == "cost" else None
         page = await reader(

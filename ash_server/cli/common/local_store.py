@@ -76,7 +76,7 @@ class LocalStore:
     async def list_sessions(self, **query: Unpack[SessionQuery]) -> SessionPage:
         filters: dict[str, Any] = dict(query)
         with_usage, with_activity = filters.pop("usage", False), filters.pop("activity", False)
-        if filters.get("sort") == "cost":
+        if filters.get("sort") == "cost" and not filters.get("after"):  # later pages are in the same order
             await self.store.usage.keep_costs(seconds=_KEEP_SECONDS)
         page = await self.store.sessions.list_sessions(**filters)
         if with_activity:

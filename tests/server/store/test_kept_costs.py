@@ -10,6 +10,7 @@ import pytest
 from psycopg import AsyncConnection
 
 from ash_server import Store
+from ash_server.cli.common.local_store import LocalStore
 from ash_server.prices import Prices
 from ash_server.store.lists import session_lists
 from ash_server.store.lists.session_lists import list_sessions
@@ -183,6 +184,23 @@ async def test_a_list_by_cost_contains_sessions_without_kept_costs(
     sessions = [await create(store, answer(1, tokens)) for tokens in (10, 20, 30, 40)]
 
     assert sorted(await list_by_cost(connection, 1)) == sorted(sessions)
+
+
+@not_on_cluster("it computes costs without looking for writers")
+async def test_a_command_keeps_no_costs_between_pages(
+    store: Store, connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise, sessions would move to a page before."""
+    monkeypatch.setattr(session_lists, "_MAX_OUTDATED", 0)
+    cheap, expensive = [await create(store, answer(1, tokens)) for tokens in (10, 20)]
+    local = LocalStore(store)
+    async with connection.transaction():
+        query = "SELECT FROM session_counters WHERE session_id = %s FOR UPDATE"
+        await connection.execute(query, [expensive])
+        first = await local.list_sessions(sort="cost", limit=1)
+    second = await local.list_sessions(sort="cost", limit=1, after=first.next_after)
+
+    assert [each.id for page in (first, second) for each in page.sessions] == [cheap, expensive]
 
 
 async def test_other_prices_make_costs_outdated(store: Store, connection: AsyncConnection) -> None:
