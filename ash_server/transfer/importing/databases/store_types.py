@@ -37,8 +37,12 @@ class Rows(Protocol):
         """Yield the rows with these values, and with the condition in SQL, in order."""
 
 
+def _lasting_row(table: str, columns: Mapping[str, Any]) -> Any:
+    return None
+
+
 class SessionDatabase(NamedTuple):
-    """The database of a program."""
+    """The database of a program. Snapshots contain it, so its functions are named, for `pickle`."""
 
     source: str
     name: str
@@ -54,5 +58,5 @@ class SessionDatabase(NamedTuple):
     """Return the values of a row, with texts that the program has compressed."""
     keys: Mapping[str, str] = {}
     """Columns that identify the rows of tables without a primary key."""
-    lasting: Callable[[str, Mapping[str, Any]], Any] = lambda table, columns: None
+    lasting: Callable[[str, Mapping[str, Any]], Any] = _lasting_row
     """Return the part of a row that makes another version when it changes; None for the whole row."""

@@ -1,6 +1,7 @@
 """Import of the sessions in OpenCode's database."""
 
 import json
+import pickle
 import sqlite3
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from ash_server.transfer.exporting.in_memory import load_in_memory
 from ash_server.transfer.exporting.jsonl import export_messages
 from ash_server.transfer.importing.databases.opencode_rows import read_lines, without_ids
 from ash_server.transfer.importing.databases.sqlite_snapshot import open_snapshot
+from ash_server.transfer.importing.databases.stores import STORES
 from ash_server.transfer.importing.transcript_files import find_files, find_homes, find_transcripts
 from ash_server.transfer.load import load_session, load_sessions
 from tests.server.opencode_database import (
@@ -453,3 +455,8 @@ async def test_the_files_of_a_session_in_the_database_add_nothing(store: Store, 
 
     assert {*from_rows.session_ids} == {*from_files.session_ids}
     assert counts(from_files) == {"existing": 10}
+
+
+@pytest.mark.parametrize("database", STORES, ids=lambda database: database.name)
+def test_other_processes_receive_databases(database: Any) -> None:
+    assert pickle.loads(pickle.dumps(database)) == database
