@@ -35,7 +35,7 @@ $$;
 
 -- Tables, written by `make schema` from tables.py.
 
-INSERT INTO alembic_version VALUES ('0045');
+INSERT INTO alembic_version VALUES ('0046');
 
 -- sessions
 
