@@ -72,6 +72,8 @@ class NewEvent(AshModel):
     timestamp: Omittable[Annotated[int, Field(ge=0, le=LAST_SEQUENCE)]] = ABSENT
     """Milliseconds since 1970. Default: the time when the event is stored."""
     type: str = Field(min_length=1, max_length=100, json_schema_extra=dict(WITHOUT_NUL))
+    session_id: Omittable[str] = Field(default=ABSENT, alias="sessionId")
+    """The id, the external id or the provider's id of the session. Default: this session."""
     turn_id: Omittable[str] = Field(default=ABSENT, alias="turnId")
     response_id: Omittable[str] = Field(default=ABSENT, alias="responseId")
     record_id: Omittable[str] = Field(default=ABSENT, alias="recordId")
