@@ -5,11 +5,13 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from ash_shared.model.blocks import Block
 from ash_shared.model.message import StandardMessage, StandardTokenUsage
 from ash_shared.projections._otel_terms import UNKNOWN, finish_reason, provider_name
+
+T = TypeVar("T")
 
 OtelAttributes = dict[str, Any]
 _Part = dict[str, Any]
@@ -116,6 +118,33 @@ def _is_call_at_provider(block: Block) -> bool:
 def _is_notice(block: Block) -> bool:
     """True for a notice of the client for the person."""
     return block.get("variant") is not None
+
+
+class MainAgentFolds(Generic[T]):
+    """The fold of a session's main agent. In the session of a subagent, this is the subagent."""
+
+    def __init__(self, create: Callable[[], T]) -> None:
+        self._main = create()
+        self._with_subagents: T | None = create()
+        """In a session of a subagent; None after the first other message."""
+
+    def fold_of(self, message: StandardMessage) -> T | None:
+        """Return the fold for the next message; None for a message to leave out."""
+        if not is_kept(message):
+            return None
+        if is_of_subagent(message):
+            return self._with_subagents
+        self._with_subagents = None
+        return self._main
+
+    @property
+    def used(self) -> T:
+        return self._main if self._with_subagents is None else self._with_subagents
+
+    @property
+    def is_of_subagent(self) -> bool:
+        """True if all messages so far are a subagent's."""
+        return self._with_subagents is not None
 
 
 def is_kept(message: StandardMessage) -> bool:

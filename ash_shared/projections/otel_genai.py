@@ -14,11 +14,10 @@ from typing import Any
 from ash_shared.model.blocks import Block
 from ash_shared.model.message import StandardMessage
 from ash_shared.projections._otel_messages import (
+    MainAgentFolds,
     OtelAttributes,
     OtelConversation,
     answer_attributes,
-    is_kept,
-    is_of_subagent,
     output_message,
 )
 from ash_shared.projections._otel_terms import json_schema
@@ -44,25 +43,21 @@ class GenAiFold:
     """
 
     def __init__(self) -> None:
-        self._main = OtelConversation()
-        self._with_subagents: OtelConversation | None = OtelConversation()
-        """In a session of a subagent; None after the first other message."""
+        self._folds = MainAgentFolds(OtelConversation)
 
     def add(self, messages: Iterable[StandardMessage]) -> bool:
         """Add messages; return whether a summary among them has replaced those before."""
-        before = self._used.summaries
-        for message in filter(is_kept, messages):
-            if not is_of_subagent(message):
-                self._with_subagents = None
-                self._main.add(message)
-            elif self._with_subagents is not None:
-                self._with_subagents.add(message)
-        return self._used.summaries > before
+        before = self._folds.used.summaries
+        for message in messages:
+            fold = self._folds.fold_of(message)
+            if fold is not None:
+                fold.add(message)
+        return self._folds.used.summaries > before
 
     def attributes(
         self, *, conversation_id: str | None = None, records: Iterable[Any] = ()
     ) -> OtelAttributes:
-        fold, requests = self._used, list(records)
+        fold, requests = self._folds.used, list(records)
         answer = fold.last_answer()
         history = fold.messages if answer is None else fold.messages[: fold.messages.index(answer)]
         attributes = {
@@ -75,10 +70,6 @@ class GenAiFold:
             "gen_ai.output.messages": None if answer is None else [output_message(answer)],
         }
         return {name: value for name, value in attributes.items() if value is not None}
-
-    @property
-    def _used(self) -> OtelConversation:
-        return self._main if self._with_subagents is None else self._with_subagents
 
 
 def tool_definitions(records: Iterable[Any]) -> list[Block]:

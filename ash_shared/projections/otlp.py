@@ -19,6 +19,7 @@ from ash_shared.model.blocks import Block
 from ash_shared.model.message import StandardMessage
 from ash_shared.projections._otel_messages import (
     ChatMessage,
+    MainAgentFolds,
     OtelAttributes,
     OtelConversation,
     answer_attributes,
@@ -97,29 +98,19 @@ class TraceSurvey:
     """Folds the messages of a session into the facts that `TraceFold` requires."""
 
     def __init__(self) -> None:
-        self._main = _Survey()
-        self._with_subagents: _Survey | None = _Survey()
-        """In a session of a subagent; None after the first other message."""
+        self._folds = MainAgentFolds(_Survey)
 
     def add(self, message: StandardMessage, size: int = 0) -> None:
-        if not is_kept(message):
-            return
-        if not is_of_subagent(message):
-            self._with_subagents = None
-            self._main.add(message, size)
-        elif self._with_subagents is not None:
-            self._with_subagents.add(message, size)
+        fold = self._folds.fold_of(message)
+        if fold is not None:
+            fold.add(message, size)
 
     def size(self) -> int:
         """Return the size of the messages that are kept: those of one span, and instructions."""
-        return self._used.size()
+        return self._folds.used.size()
 
     def facts(self) -> TraceFacts:
-        return self._used.facts(is_of_subagent=self._with_subagents is not None)
-
-    @property
-    def _used(self) -> "_Survey":
-        return self._main if self._with_subagents is None else self._with_subagents
+        return self._folds.used.facts(is_of_subagent=self._folds.is_of_subagent)
 
 
 class _Survey:

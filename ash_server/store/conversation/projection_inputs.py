@@ -11,8 +11,8 @@ from uuid import UUID
 from ash_server.errors import SessionChanged, SessionNotFound, SessionTooLarge
 from ash_server.prices.errors import PricesError
 from ash_server.store.connections.pool import Connect
-from ash_server.store.conversation.redacted_rows import redact_message, redact_standard_message
-from ash_server.store.conversation.standard_pages import get_pages
+from ash_server.store.conversation.redacted_rows import redact_message, redact_standard_messages
+from ash_server.store.conversation.standard_pages import get_pages, size_of
 from ash_server.store.conversation.standing_events import stream_standing
 from ash_server.store.conversation.subagent_spending import read_total_spending
 from ash_server.store.log.events import get_open_turn
@@ -157,7 +157,7 @@ async def read_atif(
         with suppress(SessionNotFound) if session.id != session_id else nullcontext():  # deleted meanwhile
             messages, size = await _read_messages(connect, session.id, size)
             copied = await _copied_ids(connect, session, messages)
-            shown = await asyncio.to_thread(_redacted, messages) if redacts else messages
+            shown = await asyncio.to_thread(redact_standard_messages, messages) if redacts else messages
             agents[name] = SubagentMessages(name, shown, copied)
     own = agents.pop(str(session_id))
     records = await read_requests(connect, session_id, redacts=redacts)
@@ -171,10 +171,6 @@ async def read_atif(
             media_folder=media_folder,
         )
     )
-
-
-def _redacted(messages: Iterable[StandardMessage]) -> list[StandardMessage]:
-    return list(map(redact_standard_message, messages))
 
 
 async def _copied_ids(
@@ -209,7 +205,7 @@ _MARKS_OF_REQUESTS = ('"model_provider"', '"schema_version"', '"tools"')
 
 
 def _size_of_messages(messages: Sequence[StandardMessage]) -> int:
-    return sum(len(message.model_dump_json(exclude={"original"})) for message in messages)
+    return sum(map(size_of, messages))
 
 
 def _records_of_requests(stored: Iterable[StoredMessage]) -> Iterator[Any]:

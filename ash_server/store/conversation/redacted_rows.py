@@ -32,6 +32,10 @@ def redact_standard_message(message: StandardMessage) -> StandardMessage:
     return StandardMessage.model_validate(json.loads(redact_json(message.model_dump_json())))
 
 
+def redact_standard_messages(messages: Iterable[StandardMessage]) -> list[StandardMessage]:
+    return list(map(redact_standard_message, messages))
+
+
 def redact_message(message: StoredMessage) -> StoredMessage:
     message = hide_chunk(message)
     return replace(message, content=redact_text(message.content))

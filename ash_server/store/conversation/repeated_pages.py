@@ -7,8 +7,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from ash_server.store.connections.pool import Connect
-from ash_server.store.conversation.redacted_rows import redact_standard_message
-from ash_server.store.conversation.standard_pages import get_pages
+from ash_server.store.conversation.redacted_rows import redact_standard_messages
+from ash_server.store.conversation.standard_pages import get_pages, size_of
 from ash_shared.model.message import StandardMessage
 
 MAX_KEPT_BYTES = 4 * 1024 * 1024
@@ -49,7 +49,7 @@ class RepeatedPages:
             async for messages in pages:
                 known = messages[:left]
                 left -= len(known)
-                yield await asyncio.to_thread(_redact, known) if self._redacts else known
+                yield await asyncio.to_thread(redact_standard_messages, known) if self._redacts else known
                 if not left:
                     return
 
@@ -60,9 +60,6 @@ class RepeatedPages:
 
 
 def _size(messages: Sequence[StandardMessage], *, redacts: bool) -> SizedPage:
-    sizes = [len(message.model_dump_json(exclude={"original"})) for message in messages]
-    return SizedPage(_redact(messages) if redacts else messages, sizes)
-
-
-def _redact(messages: Sequence[StandardMessage]) -> list[StandardMessage]:
-    return list(map(redact_standard_message, messages))
+    return SizedPage(
+        redact_standard_messages(messages) if redacts else messages, list(map(size_of, messages))
+    )

@@ -83,6 +83,11 @@ async def get_conversation(
         max_bytes = _MAX_BYTES
 
 
+def size_of(message: StandardMessage) -> int:
+    """Return the size of a message as JSON, without its original records."""
+    return len(message.model_dump_json(exclude={"original"}))
+
+
 async def get_pages(
     connect: Connect, session_id: UUID, *, after: int = 0
 ) -> AsyncGenerator[list[StandardMessage], None]:
