@@ -5,7 +5,7 @@ declare usage, which is read from where other readers find it. An answer contain
 blocks of the agents that it started.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ash_shared.model.blocks import (
@@ -30,9 +30,9 @@ from ash_shared.records.json_fields import (
     count_at,
     first_count,
     is_one_of,
-    items_at,
     latest_time,
     list_or_empty,
+    listed,
     subtract_counts,
     text_at,
     to_milliseconds,
@@ -353,13 +353,8 @@ def _recognizes_list(values: list[Any]) -> bool:
     return bool(values) and _is_message(values[0])
 
 
-def _listed(record: Record) -> Sequence[Any]:
-    """Return the items of a list, however many; a record of another form has none."""
-    return items_at(record, "list") if "list" in record else [record]
-
-
 def header(record: Record) -> RecordHeader:
-    messages = _listed(record)
+    messages = listed(record)
     times = [time for each in messages if (time := to_milliseconds(value_at(each, "timestamp"))) is not None]
     models = (text_at(each, "metadata", "model") for each in messages)
     return RecordHeader(
@@ -371,7 +366,7 @@ def header(record: Record) -> RecordHeader:
 
 def identify(record: Record) -> Identity:
     """Return the id of the first message, which later versions of the chat keep."""
-    messages = _listed(record)
+    messages = listed(record)
     return Identity(record=text_at(messages[0], "id") if messages else None)
 
 

@@ -4,7 +4,7 @@ Source: readers of real exports; Google documents no format. An activity is a pr
 is the first, and none states its conversation, so an export is one session, in the order of the times.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from ash_shared.model.blocks import (
@@ -23,6 +23,7 @@ from ash_shared.records.documents import DocumentItem, UniqueKeys, document_type
 from ash_shared.records.json_fields import (
     items_at,
     latest_time,
+    listed,
     text_at,
     to_milliseconds,
     value_at,
@@ -131,13 +132,8 @@ def _recognizes_list(values: list[Any]) -> bool:
     return bool(values) and _is_activity(values[0])
 
 
-def _listed(record: Record) -> Sequence[Any]:
-    """Return the items of a list, however many; a record of another form has none."""
-    return items_at(record, "list") if "list" in record else [record]
-
-
 def header(record: Record) -> RecordHeader:
-    activities = _listed(record)
+    activities = listed(record)
     times = [time for each in activities if (time := to_milliseconds(value_at(each, "time"))) is not None]
     return RecordHeader(
         timestamp=min(times, default=None),
@@ -148,7 +144,7 @@ def header(record: Record) -> RecordHeader:
 
 def identify(record: Record) -> Identity:
     """Return the time of the oldest activity, the last in the list, which later exports keep."""
-    activities = _listed(record)
+    activities = listed(record)
     return Identity(record=text_at(activities[-1], "time") if activities else None)
 
 

@@ -142,6 +142,11 @@ def items_at(record: Any, *path: str) -> Sequence[Any]:
     return value if isinstance(value, list) else ()
 
 
+def listed(record: Mapping[str, Any]) -> Sequence[Any]:
+    """Return the items of a list, however many; a record of another form is the only one."""
+    return items_at(record, "list") if "list" in record else [record]
+
+
 def text_at(record: Any, *path: str) -> str | None:
     """Return the string at this path of nested objects; None if it is absent, empty or not a string."""
     value = record
