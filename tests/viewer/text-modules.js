@@ -13,7 +13,7 @@ import { closedLength, isTooLarge, markdown, reachesAcrossBlocks } from "/viewer
 import { formatCacheUsage, formatHits, formatShort } from "/viewer/lib/number-format.js";
 import { chosenName, stripMarkdown, transcriptName } from "/viewer/lib/title-text.js";
 import { BatchSize, inSlices } from "/viewer/lib/time-slices.js";
-import { drawFormulasWith } from "/viewer/lib/markdown/formulas.js";
+import { drawFormulasWith, formula } from "/viewer/lib/markdown/formulas.js";
 import { EventPages } from "/viewer/session/event-pages.js";
 import { hostBehind } from "/viewer/lib/web-links.js";
 
@@ -37,7 +37,7 @@ export async function formulaHtml(tex, isBlock = false) {
 export async function formulasOf(text) {
   await drawFormulas();
   const shown = markdown(text);
-  await new Promise((done) => setTimeout(done));
+  await waitingFormulas();
   const sources = (selector) => [...shown.querySelectorAll(selector)].map((each) => each.textContent);
   return [sources(".math-drawn:has(> math) > .math-source"), sources(".math:not(.math-drawn)")];
 }
@@ -52,7 +52,7 @@ export async function grownFormulas(parts) {
     const text = parts.slice(0, index + 1).join("");
     growing.update(text);
     whole.replaceChildren(markdown(text));
-    await new Promise((done) => setTimeout(done));
+    await waitingFormulas();
     if (!shown.isEqualNode(whole)) return text;
   }
   return shown.querySelectorAll("math").length;
@@ -60,6 +60,14 @@ export async function grownFormulas(parts) {
 
 async function drawFormulas() {
   drawFormulasWith((await import("/viewer/bundled/formulas.js")).drawFormula);
+}
+
+let waits = 0;
+
+/** Formulas are drawn in order: one after all others, with a source of its own, is drawn last. */
+async function waitingFormulas() {
+  const last = formula("span", `$${waits++}$`);
+  while (!last.matches(".math-drawn")) await new Promise((done) => setTimeout(done));
 }
 
 /** The lengths of beginnings of a text at which its closed part is not shown like the same part of the whole text. */
