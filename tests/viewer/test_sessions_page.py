@@ -665,6 +665,7 @@ async def test_choosing_a_value_of_a_filter(page: Page, store: Store) -> None:
     shown = page.locator(".choice:has([data-filter=branch]) .menu-item")
     titles = page.locator(".session-item > a > .session-title")
 
+    await expect(branch).to_be_visible()  # counts are loaded after the list
     await branch.focus()
     await page.keyboard.press("Enter")
     await expect(shown).to_have_text(["main 2", "herons 1"])
