@@ -8,7 +8,7 @@ Functions accept a connection in autocommit mode (`connections.pool.open_pool`);
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from functools import partial
+from functools import partial, reduce
 from itertools import takewhile
 from typing import NamedTuple, Unpack
 from uuid import UUID
@@ -24,6 +24,7 @@ from ash_server.store.appending.new_messages import (
     KnownText,
     assign_sequences,
     derive_events,
+    facts_of_parts,
     write_messages,
 )
 from ash_server.store.appending.one_statement import NeedsLockError, SessionChangedError, append_to_known
@@ -36,6 +37,7 @@ from ash_server.store.facts.replacements import MAX_NAMED_MESSAGES, replace_prom
 from ash_server.store.log import writer
 from ash_server.store.log.derived import Derived
 from ash_server.store.log.events import Appended
+from ash_server.store.log.kept_states import DerivedState
 from ash_server.store.log.writer import (
     Counters,
     PreparedEvent,
@@ -160,11 +162,13 @@ async def _append_locked(
         if new or end:
             # PostgreSQL writes the messages while their events are derived.
             inherited = inherited_records(counters.normalizer_state)
-            facts, written = await write_messages(conn, session_id, last, new, merged, inherited)
+            parts = facts_of_parts(last, new, inherited)
+            facts = reduce(RecordFacts.merge, parts)
+            written = await write_messages(conn, session_id, last, new, merged, facts)
             is_named = facts.provider_session_id != name and not facts.agent_id
             if is_named and last < MAX_NAMED_MESSAGES:
                 await replace_prompts(conn, session_id, facts.source, facts.provider_session_id)
-            after = await _write_events(conn, session_id, counters, new, context, facts, end=end)
+            after = await _write_events(conn, session_id, counters, new, context, parts, end=end)
             name = name if facts.provider_session_id is None else facts.provider_session_id
         elif merged is not None:
             await set_metadata(conn, session_id, merged)
@@ -245,16 +249,16 @@ async def _write_events(  # noqa: PLR0913  # one argument per input
     counters: Counters,
     new: Sequence[PreparedMessage],
     context: AppendContext,
-    facts: RecordFacts,
+    facts: Sequence[RecordFacts],
     *,
     end: bool,
 ) -> tuple[Counters, list[str]] | None:
     """Return the counters after, and the keys of the answers; None if the next append is likely to need the lock."""
-    last, inherited = counters.message_sequence, 0
+    last, inherited, states = counters.message_sequence, 0, list[DerivedState]()
 
     async def derive_all(normalizer: Normalizer, derived: Derived) -> list[PreparedEvent]:
-        nonlocal inherited
-        events, inherited = await derive_events(normalizer, derived, session_id, last, new, context)
+        nonlocal inherited, states
+        events, inherited, states = await derive_events(normalizer, derived, session_id, last, new, context)
         if end:
             posted = "" if new else await last_posted(conn, session_id, last)
             place = session_id, last + len(new), posted
@@ -264,7 +268,9 @@ async def _write_events(  # noqa: PLR0913  # one argument per input
     lines = (message.line for message in new)
     derived, saved = await with_normalizer(conn, session_id, counters, derive_all, lines)
     events = await resolve_id_conflicts(conn, session_id, derived)
-    after = await write_events(conn, session_id, counters, events, saved, messages=len(new), facts=facts)
+    after = await write_events(
+        conn, session_id, counters, events, saved, messages=len(new), states=states, facts=facts
+    )
     if inherited:
         await set_inherited(conn, session_id, inherited)
     if inherited or any(each.has_own_id for each in events):

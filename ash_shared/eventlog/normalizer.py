@@ -142,6 +142,10 @@ class Normalizer:
         """Return the state for another normaliser to continue with; None if nothing is open."""
         return encode_state(with_whole_texts(self._output.state))
 
+    def state_without_texts(self) -> str | None:
+        """Return the state without the beginnings of long open texts; None if nothing is open."""
+        return encode_state(self._output.state)
+
     def save(self) -> SavedState:
         """Return the state in parts of bounded size, for another normaliser to continue with."""
         state = self._output.state

@@ -1,7 +1,7 @@
 """The rows of new messages, and the events derived from them."""
 
 from collections.abc import Mapping, Sequence
-from itertools import chain, count, starmap
+from itertools import count, pairwise, starmap
 from typing import Any, NamedTuple, TypedDict
 from uuid import UUID
 
@@ -14,6 +14,7 @@ from ash_server.store.connections.pool import is_distributed
 from ash_server.store.drift import DescribedMessage, insert_drift
 from ash_server.store.log.derived import Derived
 from ash_server.store.log.events import Appended
+from ash_server.store.log.kept_states import DerivedState, places_within
 from ash_server.store.log.writer import PreparedEvent, StreamIds, derive, without_nulls
 from ash_server.store.prepare import PreparedMessage
 from ash_server.store.session_facts import RecordFacts, collect_facts
@@ -76,11 +77,10 @@ def to_values(
     last: int,
     new: Sequence[PreparedMessage],
     metadata: str | None,
-    inherited: InheritedRecords,
-) -> tuple[dict[str, Any], RecordFacts]:
-    """Return the parameters of the statements for messages, and the facts in them."""
-    facts = collect_facts([message.described for message in new], inherited)
-    values = {
+    facts: RecordFacts,
+) -> dict[str, Any]:
+    """Return the parameters of the statements for messages with these facts."""
+    return {
         "session_id": session_id,
         "last": last,
         "parser_version": PARSER_VERSION,
@@ -88,7 +88,6 @@ def to_values(
         **message_columns(new),
         **facts._asdict(),
     }
-    return values, facts
 
 
 def message_columns(messages: Sequence[PreparedMessage]) -> dict[str, Any]:
@@ -115,15 +114,36 @@ async def write_messages(
     last: int,
     new: Sequence[PreparedMessage],
     metadata: str | None,
-    inherited: InheritedRecords,
-) -> tuple[RecordFacts, AsyncCursor]:
-    """Return the facts in the messages, and the result of the statement."""
-    values, facts = to_values(session_id, last, new, metadata, inherited)
+    facts: RecordFacts,
+) -> AsyncCursor:
+    """Store messages with these facts, and return the result of the statement."""
+    values = to_values(session_id, last, new, metadata, facts)
     statement = SQL.write_messages if is_distributed(conn) else SQL.write_messages_of_known_session
     written = await conn.execute(statement, values)
     described = (message.described for message in new)
     await insert_drift(conn, session_id, starmap(DescribedMessage, enumerate(described, last + 1)))
-    return facts, written
+    return written
+
+
+def facts_of_parts(
+    last: int, new: Sequence[PreparedMessage], inherited: InheritedRecords
+) -> list[RecordFacts]:
+    """Return the facts of the messages up to each place where a state is kept, and of the rest."""
+    described = [message.described for message in new]
+    ends = [place - last for place in places_within(last, len(new))]
+    return [
+        collect_facts(described[start:end], inherited) for start, end in pairwise([0, *ends, len(described)])
+    ]
+
+
+class DerivedEvents(NamedTuple):
+    """The events of new messages."""
+
+    events: list[PreparedEvent]
+    inherited: int
+    """The sequence of the last message that is inherited; 0 if none is."""
+    states: list[DerivedState]
+    """The states to keep, except for the last one."""
 
 
 async def derive_events(
@@ -133,18 +153,21 @@ async def derive_events(
     last: int,
     new: Sequence[PreparedMessage],
     context: AppendContext,
-) -> tuple[list[PreparedEvent], int]:
-    """Return the events, and the sequence of the last message that is inherited; 0 if none is."""
+) -> DerivedEvents:
     if not last:
         normalizer.expect((message.line for message in new), context.now)
-    sequences, inherited = count(last + 1), 0
+    sequences, inherited, derived_events = count(last + 1), 0, list[PreparedEvent]()
+    places, states = places_within(last, len(new)), list[DerivedState]()
 
-    def derive_next(message: PreparedMessage) -> list[PreparedEvent]:
+    def derive_next(message: PreparedMessage) -> None:
         nonlocal inherited
         sequence = next(sequences)
         now, ids, text = context.now, context.ids, message.content
         events = derive(normalizer, session_id, sequence, message.line, now, ids, text=text, derived=derived)
+        derived_events.extend(events)
         inherited = sequence if normalizer.is_inherited else inherited
-        return events
+        if sequence in places:
+            states.append(DerivedState(sequence, len(derived_events), normalizer.state_without_texts()))
 
-    return list(chain.from_iterable(await offload_each(derive_next, new))), inherited
+    await offload_each(derive_next, new)
+    return DerivedEvents(derived_events, inherited, states)

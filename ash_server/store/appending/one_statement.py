@@ -26,6 +26,7 @@ from ash_server.store.log.derived import Derived
 from ash_server.store.log.events import Appended
 from ash_server.store.log.writer import Saved
 from ash_server.store.prepare import PreparedMessage
+from ash_server.store.session_facts import collect_facts
 from ash_server.store.sessions import check_sequence, merge_metadata
 from ash_server.store.statements import Sql, statements
 from ash_server.store.usage import answers
@@ -76,7 +77,7 @@ class _PreparedAppend(NamedTuple):
     restated: Sequence[answers.AnswerRow]
     """Answers that earlier messages have stated."""
     saved: Saved
-    state: kept_states.KeptState | None
+    states: Sequence[kept_states.KeptState]
     drift: Sequence[DescribedMessage]
 
     @property
@@ -84,7 +85,7 @@ class _PreparedAppend(NamedTuple):
         """True if one statement is not enough."""
         texts = self.saved.state
         return bool(
-            self.restated or self.state or self.drift or self.saved.calls[1:] or texts.added or texts.ended
+            self.restated or self.states or self.drift or self.saved.calls[1:] or texts.added or texts.ended
         )
 
 
@@ -140,10 +141,11 @@ async def _prepare(
 ) -> _PreparedAppend:
     counters, last = known.counters, known.counters.message_sequence
     inherited = inherited_records(counters.normalizer_state)
-    values, facts = to_values(session_id, last, messages, metadata, inherited)
+    facts = collect_facts([message.described for message in messages], inherited)
+    values = to_values(session_id, last, messages, metadata, facts)
     normalizer, derived = Normalizer(state=counters.normalizer_state), Derived()
     try:
-        events, copied = await derive_events(normalizer, derived, session_id, last, messages, context)
+        events, copied, _ = await derive_events(normalizer, derived, session_id, last, messages, context)
     except OpenTextMissing:
         raise NeedsLockError from None
     is_renamed = facts.provider_session_id not in (None, known.name)
@@ -155,8 +157,8 @@ async def _prepare(
     new = [row for row in stated if row["key"] not in known.answers]
     calls = tool_calls.encode_calls(derived.facts, now)
     saved = Saved(normalizer.save(), (), calls, derived.facts, changes_usage=bool(stated))
-    rows, state = await writer.to_rows(
-        conn, session_id, counters, events, saved, messages=len(messages), facts=facts
+    rows, states = await writer.to_rows(
+        conn, session_id, counters, events, saved, messages=len(messages), facts=[facts]
     )
     after = known._replace(
         counters=counters.after(rows), metadata=known.metadata if metadata is None else metadata
@@ -167,7 +169,7 @@ async def _prepare(
         answers=new,
         restated=[row for row in stated if row["key"] in known.answers],
         saved=saved,
-        state=state,
+        states=states,
         drift=[
             DescribedMessage(sequence, message.described)
             for sequence, message in enumerate(messages, last + 1)
@@ -199,7 +201,6 @@ async def _write_more(conn: AsyncConnection, session_id: UUID, prepared: _Prepar
     await insert_drift(conn, session_id, prepared.drift)
     await tool_calls.write_calls(conn, session_id, prepared.saved.calls[1:])
     await open_texts.write(conn, session_id, prepared.saved.state)
-    if prepared.state is not None:
-        await kept_states.insert(conn, session_id, [prepared.state])
+    await kept_states.insert(conn, session_id, prepared.states)
     if prepared.restated:
         await answers.revise(conn, session_id, prepared.restated)

@@ -122,8 +122,8 @@ def _prepare(new: FilledSession, *, source: str, now: int, tenant: Tenant) -> Pr
     totals = TotalsOfLog()
     totals.add(each.event for each in events)
     kept, stored, saved = totals.kept(len(events)), columns(events), normalizer.save()
-    place = len(messages), len(events)
-    chain, _ = kept_states.follow(kept_states.Chain(), facts, 0, place, saved.state, kept)
+    last = kept_states.KeptState(len(messages), kept.sequence, saved.state, kept.totals, facts="")
+    chain, _ = kept_states.follow(kept_states.Chain(), 0, [last], [facts])
     own_source = facts.source if source == "unknown" else source
     counters = {
         "session_id": id,

@@ -14,7 +14,7 @@ import msgspec
 from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
-from ash_server.store.log.totals import KeptTotals, TotalsOfLog
+from ash_server.store.log.totals import TotalsOfLog
 from ash_server.store.session_facts import RecordFacts
 from ash_server.store.statements import statements
 from ash_shared.eventlog import NORMALIZER_VERSION, Normalizer
@@ -45,6 +45,15 @@ class KeptState(NamedTuple):
     """Empty if they are unknown."""
     facts: str
     """The facts of the messages since the previous state."""
+
+
+class DerivedState(NamedTuple):
+    """The state after some messages of an append."""
+
+    message_sequence: int
+    events: int
+    """Number of events of the append before it."""
+    state: str | None
 
 
 class _Facts(msgspec.Struct, array_like=True):
@@ -91,37 +100,38 @@ def is_small(state: str | None) -> bool:
     return state is None or (len(state) <= MAX_STATE and '"beginning_length":' not in state)
 
 
+def places_within(last: int, count: int) -> range:
+    """Return the messages of an append after which a state is kept, beside the last one.
+
+    `last` is the last message before the append, `count` the number of its messages.
+    """
+    first = (last // INTERVAL + 1) * INTERVAL
+    return range(first, last + count - INTERVAL + 1, INTERVAL)
+
+
 class Continued(NamedTuple):
-    """The chain after an append, with the new state, if any."""
+    """The chain after an append, with the new states."""
 
     chain: Chain
-    state: KeptState | None = None
+    states: Sequence[KeptState] = ()
 
 
-def follow(
-    chain: Chain,
-    added: RecordFacts,
-    last: int,
-    place: tuple[int, int],
-    state: str | None,
-    totals: KeptTotals | None,
-) -> Continued:
-    """Add the facts of new messages, and keep their state if INTERVAL messages have passed.
+def follow(chain: Chain, last: int, states: Iterable[KeptState], facts: Iterable[RecordFacts]) -> Continued:
+    """Add the facts of new messages, and keep the states after which INTERVAL messages have passed.
 
-    `last` is the last message before the append, `place` the last message and event after it.
+    `last` is the last message before the append. `states` are the states after the parts of the append, still without
+    facts, and `facts` are the facts of these parts.
     """
     known = RecordFacts() if last == 0 else chain.known_facts()
     if known is None:
         return Continued(Chain())
-    message, event = place
-    kept = max(chain.sequence, 0) if last else 0
-    facts = encode_facts(known.merge(added))
-    if message // INTERVAL == kept // INTERVAL or not is_small(state):
-        return Continued(Chain(kept, facts))
-    known_totals = totals.totals if totals is not None and totals.sequence == event else ""
-    return Continued(
-        Chain(message, encode_facts(RecordFacts())), KeptState(message, event, state, known_totals, facts)
-    )
+    kept, new = max(chain.sequence, 0) if last else 0, list[KeptState]()
+    for state, added in zip(states, facts, strict=True):
+        known = known.merge(added)
+        if state.message_sequence // INTERVAL != kept // INTERVAL and is_small(state.state):
+            new.append(state._replace(facts=encode_facts(known)))
+            kept, known = state.message_sequence, RecordFacts()
+    return Continued(Chain(kept, encode_facts(known)), new)
 
 
 class NewStates:

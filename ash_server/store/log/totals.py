@@ -10,6 +10,7 @@ import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing, nullcontext, suppress
+from itertools import islice
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -282,25 +283,26 @@ async def follow(
     kept: KeptTotals,
     last: int,
     new: Sequence[tuple[Event, int | None]],
-) -> KeptTotals | None:
-    """Return the totals with new events after the last stored one, under the lock; None if they stay as they are.
+    ends: Sequence[int],
+) -> list[KeptTotals]:
+    """Return the totals with new events after the last stored one, under the lock; none if they stay as they are.
 
-    `new` are the events, each with the message that it was derived from.
+    `new` are the events, each with the message that it was derived from. `ends` are the events up to which totals are
+    returned; the last one is the last new event.
     """
     kept = _known(kept)
     lag = last - kept.sequence
     if lag:
         if not _MAX_LAG < lag <= _MAX_ADDED:
-            return None
+            return []
         _, kept = await _read(lambda: nullcontext(conn), session_id, kept, last)
         if kept.sequence < last:
-            return kept
+            return [kept]
     if any(_retracts(event) for event, _ in new):
-        return NO_TOTALS
-    end = last + len(new)
+        return [NO_TOTALS]
     if len(new) > _MAX_INLINE:
-        return await asyncio.to_thread(_add_new, kept, new, end)
-    return _add_new(kept, new, end)
+        return await asyncio.to_thread(_add_new, kept, new, ends)
+    return _add_new(kept, new, ends)
 
 
 async def catch_up(conn: AsyncConnection, session_id: UUID, kept: KeptTotals, last: int) -> KeptTotals:
@@ -311,17 +313,22 @@ async def catch_up(conn: AsyncConnection, session_id: UUID, kept: KeptTotals, la
     return kept
 
 
-def _add_new(kept: KeptTotals, new: Iterable[tuple[Event, int | None]], end: int) -> KeptTotals:
+def _add_new(
+    kept: KeptTotals, new: Sequence[tuple[Event, int | None]], ends: Sequence[int]
+) -> list[KeptTotals]:
     totals = _totals(kept)
-    folds = _Folds(totals)
+    folds, rest, last, added = _Folds(totals), iter(new), ends[-1] - len(new), list[KeptTotals]()
     try:
-        for event, place in new:
-            has_place = totals.summary.copied and place is not None
-            folds.add({**event, "messageSequence": place} if has_place else event)
+        for end in ends:
+            for event, place in islice(rest, end - last):
+                has_place = totals.summary.copied and place is not None
+                folds.add({**event, "messageSequence": place} if has_place else event)
+            added.append(folds.kept(end, end))
+            last = end
     except _FAULTS:
         _log.exception("an event cannot be added to the totals of its session")
-        return NO_TOTALS
-    return folds.kept(end, end)
+        return [NO_TOTALS]
+    return added
 
 
 async def write(conn: AsyncConnection, session_id: UUID, kept: KeptTotals) -> None:

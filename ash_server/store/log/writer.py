@@ -18,6 +18,7 @@ from ash_server.errors import SessionNotFound
 from ash_server.ids import named_ids
 from ash_server.store.log import kept_states, open_texts, tool_calls, totals
 from ash_server.store.log.derived import Derived
+from ash_server.store.log.kept_states import DerivedState, KeptState
 from ash_server.store.log.stored_json import StoredJson, encode_text, encode_whole, encoder_of
 from ash_server.store.log.tool_calls import NewFacts, encode_calls, write_calls
 from ash_server.store.pagination import stored_query
@@ -264,17 +265,18 @@ async def write_events(  # noqa: PLR0913  # one argument per table
     saved: Saved,
     *,
     messages: int = 0,
-    facts: RecordFacts | None = None,
+    states: Sequence[DerivedState] = (),
+    facts: Sequence[RecordFacts] = (),
 ) -> Counters:
     """Append events, update the counters, and save what the normaliser has derived beside them, under the lock.
 
-    `messages` is the number of messages stored with the events, and `facts` are theirs. Returns the counters after.
+    `messages` is the number of messages stored with the events. `facts` are the facts of those up to each of `states`,
+    and of the rest. Returns the counters after.
     """
-    params, new_state = await to_rows(
-        conn, session_id, counters, events, saved, messages=messages, facts=facts
+    params, new_states = await to_rows(
+        conn, session_id, counters, events, saved, messages=messages, states=states, facts=facts
     )
-    if new_state is not None:
-        await kept_states.insert(conn, session_id, [new_state])
+    await kept_states.insert(conn, session_id, new_states)
     await _insert_events(conn, params, saved.calls)
     await open_texts.write(conn, session_id, saved.state)
     await finish_answers(conn, session_id, saved.answers)
@@ -289,19 +291,26 @@ async def to_rows(  # noqa: PLR0913  # one argument per table
     saved: Saved,
     *,
     messages: int,
-    facts: RecordFacts | None,
-) -> tuple[dict[str, Any], kept_states.KeptState | None]:
-    """Return the parameters of the statements for events and counters, and the state to keep, if any."""
+    states: Sequence[DerivedState] = (),
+    facts: Sequence[RecordFacts],
+) -> tuple[dict[str, Any], Sequence[KeptState]]:
+    """Return the parameters of the statements for events and counters, and the states to keep."""
     rows = columns(events, may_have_chunks=counters.may_have_chunks)
     kept = totals.KeptTotals(counters.totals, counters.totals_sequence)
     new = [(each.event, each.message_sequence if each.origin == "line" else None) for each in events]
-    added = await totals.follow(conn, session_id, kept, counters.event_sequence, new)
-    written = len(rows["stored_jsons"])
-    chain, new_state = None, None
-    if facts is not None:
-        before = counters.message_sequence
-        place = before + messages, counters.event_sequence + written
-        chain, new_state = kept_states.follow(counters.chain, facts, before, place, saved.state.state, added)
+    before, last, written = counters.message_sequence, counters.event_sequence, len(events)
+    derived = [*states, DerivedState(before + messages, written, saved.state.state)]
+    ends = [last + each.events for each in derived]
+    added = await totals.follow(conn, session_id, kept, last, new, ends)
+    chain: kept_states.Chain | None = None
+    new_states: Sequence[KeptState] = ()
+    if facts:
+        known = {each.sequence: each.totals for each in added}
+        placed = [
+            KeptState(each.message_sequence, end, each.state, known.get(end, ""), facts="")
+            for each, end in zip(derived, ends, strict=True)
+        ]
+        chain, new_states = kept_states.follow(counters.chain, before, placed, facts)
     return {
         "session_id": session_id,
         "messages": messages,
@@ -312,14 +321,14 @@ async def to_rows(  # noqa: PLR0913  # one argument per table
         "prompts": saved.facts.prompts,
         "turns": saved.facts.turns,
         "active_ms": saved.facts.active_ms,
-        "totals": added.totals if added else None,
-        "totals_sequence": added.sequence if added else None,
+        "totals": added[-1].totals if added else None,
+        "totals_sequence": added[-1].sequence if added else None,
         "kept_sequence": chain and chain.sequence,
         "kept_facts": chain and chain.facts,
         "changes_usage": saved.changes_usage,
         **rows,
         **{name: without_nulls(rows[name]) for name in _SPARSE_COLUMNS},
-    }, new_state
+    }, new_states
 
 
 async def _insert_events(conn: AsyncConnection, params: Mapping[str, Any], calls: Sequence[str]) -> None:

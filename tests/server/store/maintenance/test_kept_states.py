@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID, uuid4
@@ -12,6 +13,7 @@ from psycopg import AsyncConnection
 from ash_server.store.maintenance.deletion import delete_last_message, delete_message
 from ash_server.store.messages import append
 from ash_server.store.prepare import prepare_message
+from ash_server.store.sessions import create_session
 from tests.cluster import not_on_cluster
 from tests.server.store.test_operation_budgets import Meter
 from tests.shared.records import claude
@@ -97,3 +99,31 @@ async def messages_read(conn: AsyncConnection) -> int:
     row = await (await conn.execute(MESSAGES)).fetchone()
     assert row is not None
     return int(row[0])
+
+
+STATES = """
+    SELECT message_sequence, event_sequence, state, totals, facts FROM kept_states WHERE session_id = %s ORDER BY 1
+"""
+
+COUNTERS = "SELECT kept_sequence, kept_facts FROM session_counters WHERE session_id = %s"
+
+IDS = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{12,}")
+
+
+async def test_large_append_keeps_the_states_of_small_ones(connection: AsyncConnection) -> None:
+    """Ids and digests contain the session."""
+    kept = []
+    for sizes in ([1030], [100] * 10 + [30]):
+        session = (await create_session(connection)).session.id
+        lines = iter([json.dumps(record) for number in range(206) for record in turn(number)])
+        for size in sizes:
+            await append(
+                connection, session, [prepare_message(session, next(lines)) for _ in range(size)], now=1
+            )
+        rows = await (await connection.execute(STATES, [session])).fetchall()
+        counters = await (await connection.execute(COUNTERS, [session])).fetchall()
+        kept.append([IDS.sub("id", repr(row)) for row in [*rows, *counters]])
+
+    large, small = kept
+    assert large[:9] == small[:9]
+    assert [len(large), len(small)] == [11, 11]
