@@ -301,7 +301,7 @@ async def use_kept_states(store: Store) -> None:
     lines = list(map(json.dumps, records))
     for first in range(0, len(lines), 20):
         await store.messages.append(session.id, [NewMessage(text) for text in lines[first : first + 20]])
-    for sequence, shortest in ((156, 0), (155, 1000), (152, 0), (61, 0)):
+    for sequence, shortest in ((156, 0), (155, 1000), (152, 0), (102, 0), (61, 0)):
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(rebuild, "_MIN_AHEAD", shortest)
             await store.messages.delete(session.id, sequence)

@@ -3,6 +3,7 @@
 The lock of the session's counters orders reads and writes, as it does for the state of the normaliser.
 """
 
+import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
@@ -12,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 from psycopg import AsyncConnection
 
+from ash_server.store.log.stored_json import MIN_SIZE
 from ash_server.store.statements import statements
 from ash_server.store.text import storable
 from ash_shared.eventlog.facts.lines import LineFacts
@@ -289,6 +291,34 @@ async def find_first_messages(
     """Return the messages that stated these calls first; None for a posted event."""
     rows = await (await conn.execute(SQL.find_first_messages, [session_id, keys])).fetchall()
     return [message for (message,) in rows]
+
+
+async def find_last_stated(
+    conn: AsyncConnection, session_id: UUID, ids: Iterable[str], between: tuple[int, int]
+) -> int:
+    """Return the last event after one and up to another that states one of these calls; 0 if none does.
+
+    `ids` are the ids as JSON. They are not looked up in an index, but the events are not derived again.
+    """
+    fields = [f'"toolCallId":{id}' for id in ids]
+    row = await (await conn.execute(SQL.find_last_stated, [session_id, *between, fields])).fetchone()
+    return (row[0] if row else None) or 0
+
+
+def stated_id(payload: Mapping[str, Any]) -> str | None:
+    """Return the id of the call as every event with the call states it in JSON; None if others may differ.
+
+    Keys are digests of ids as text, so a number has the key of a text.
+    """
+    id = payload.get("toolCallId")
+    if not isinstance(id, str) or not _ID.match(id):
+        return None
+    encoded = _encode(id)
+    return encoded.decode() if len(encoded) < MIN_SIZE else None
+
+
+_ID = re.compile(r"(?!None$|True$|False$)[A-Za-z_]|[0-9a-f]{8}-")
+"""The beginning of an id that is not the text of another JSON value."""
 
 
 async def change_activity(conn: AsyncConnection, session_id: UUID, facts: NewFacts, before: NewFacts) -> None:

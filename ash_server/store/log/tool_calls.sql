@@ -119,6 +119,13 @@ UPDATE session_counters SET {counter_sums} FROM counts WHERE session_id = %(sess
 -- The messages that stated some calls first.
 SELECT message_sequence FROM tool_calls WHERE session_id = %b AND key = ANY(%b)
 
+-- name: find_last_stated
+-- The last of some events that states one of these ids of calls.
+SELECT max(sequence) FROM events
+WHERE session_id = %b AND sequence > %b AND sequence <= %b AND type IN ('tool_call', 'tool_result')
+  AND EXISTS (
+      SELECT FROM unnest(%b::text[]) AS id WHERE strpos(coalesce(stored_json, cold_text(session_id)), id) > 0)
+
 -- name: set_turns
 -- The numbers of the turns of some calls, if these messages stated them first.
 UPDATE tool_calls SET turn = new.turn

@@ -1,7 +1,7 @@
 """Derive a part of a log twice, with and without a message, to see what depends on the message."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import Any, NamedTuple
@@ -13,13 +13,15 @@ from psycopg import AsyncConnection
 from ash_server.offload import offload
 from ash_server.store.log.derived import Derived
 from ash_server.store.log.kept_states import KeptState, NewStates
-from ash_server.store.log.rebuild import End, NewEvents, StoredInput, StoredLine, UnderivedEvent
+from ash_server.store.log.rebuild import End, NewEvents, StoredInput, StoredLine, UnderivedEvent, read_end
 from ash_server.store.log.tool_calls import (
     change_activity,
     change_calls,
+    find_last_stated,
     has_posted,
     has_posted_reset,
     replace_facts,
+    stated_id,
 )
 from ash_server.store.log.tool_calls import find_first_messages as find_messages_of_calls
 from ash_server.store.log.tool_calls import move_turns as move_turns_of_calls
@@ -34,6 +36,7 @@ from ash_server.store.usage.answers import move_turns as move_turns_of_answers
 from ash_server.store.usage.answers import set_turns as set_turns_of_answers
 from ash_shared.eventlog import NOTED, Event, Line, Normalizer, inherited_records, line_of
 from ash_shared.eventlog.facts.lines import NO_FACTS
+from ash_shared.eventlog.facts.tool_uses import key_of
 from ash_shared.eventlog.state import decode_state
 from ash_shared.model.message import Description
 from ash_shared.parsing.describe import describe_parsed
@@ -42,6 +45,11 @@ from ash_shared.records.inherited import InheritedRecords
 
 _BATCH_SIZE = 200
 """Messages with facts that are collected at once."""
+
+_MAX_CALLS = 20
+"""Calls that are searched in later events."""
+
+_CALLS = ("tool_call", "tool_result")
 
 BEGINNING = KeptState(0, 0, None, "", "")
 """The state before the first message."""
@@ -146,6 +154,12 @@ class Comparison:
     last_turn = 0
     """The number of the turn of that state, with the message."""
 
+    _last_stated = 0
+    """The last event that states a searched call."""
+
+    _last_searched = 0
+    """The last event that was searched for calls."""
+
     _now = 0
 
     def __init__(self, conn: AsyncConnection, session_id: UUID, start: KeptState | None = None) -> None:
@@ -168,6 +182,10 @@ class Comparison:
         """Usage and facts in the other messages."""
         self._full_derived = self._derived
         self._input = StoredInput(conn, session_id, begin.message_sequence, begin.event_sequence)
+        self._call_ids: dict[str, str | None] = {}
+        """The ids as JSON of calls that the message or later ones state, by key; None if other ids may have the key."""
+        self._searched_ids: set[str | None] = set()
+        """The ids of the calls that depend on the message and were searched in later events."""
         self._is_dated = begin.message_sequence > 0
         """True after the first messages without a time."""
         self._full = Normalizer(state=begin.state)
@@ -214,10 +232,13 @@ class Comparison:
     def normalizer_states(self) -> tuple[str | None, str | None]:
         return self._full.state(), self._rest.state()
 
-    def is_same_as(self, kept: KeptState) -> bool:
+    async def is_same_as(self, kept: KeptState) -> bool:
         """True if the message changes nothing after a state."""
-        answers, calls = self._changed_keys()
-        if calls or self._settles():  # what later messages revise is only known at the end
+        return self._has_same_state(kept) and await self._are_calls_final(kept.event_sequence)
+
+    def _has_same_state(self, kept: KeptState) -> bool:
+        answers, _ = self._changed_keys()
+        if self._settles():  # what later messages revise is only known at the end
             return False
         state, other = comparable(self._rest.state()), comparable(kept.state)
         if (answers or self._moves_turns(state, other)) and "counted_messages" in state:
@@ -310,6 +331,30 @@ class Comparison:
         is_over = all(each.usage.turn < turn for each in values)
         return is_over and all(each.usage.turn < other_turn for each in others)
 
+    async def _are_calls_final(self, after: int) -> bool:
+        """True if no event after another one states calls that depend on the message: vendors use ids again."""
+        _, keys = self._changed_keys()
+        ids = {self._call_ids.get(key) for key in keys}
+        if None in ids or len(ids) > _MAX_CALLS:
+            return False
+        if ids - self._searched_ids:
+            _, last = await read_end(self._conn, self._session_id)
+            self._searched_ids, self._last_searched = ids, last
+            self._last_stated = await self._find_last_stated(after, last)
+        return self._last_stated <= after
+
+    async def are_calls_final(self, last: int) -> bool:
+        """True if no event up to the last one that was appended meanwhile states these calls."""
+        return not self._searched_ids or not await self._find_last_stated(self._last_searched, last)
+
+    async def _find_last_stated(self, after: int, last: int) -> int:
+        ids = sorted(filter(None, self._searched_ids))
+        return await find_last_stated(self._conn, self._session_id, ids, (after, last))
+
+    def _note_calls(self, events: Iterable[Event]) -> None:
+        payloads = (event["payload"] for event in events if event["type"] in _CALLS)
+        self._call_ids.update((key_of(each), stated_id(each)) for each in payloads if isinstance(each, dict))
+
     def _has_same_lag(self) -> bool:
         """True if messages without a time, which continue the time of an earlier one, do not continue the message's."""
         full, rest = (_decode(state or "{}").get("clock_lag") for state in self.normalizer_states())
@@ -349,6 +394,7 @@ class Comparison:
         events = self._derive_line(stored, line, self._full, self._derived_in_full())
         if self.start is not None:
             self.full_totals.add(each.event for each in events)
+        self._note_calls(each.event for each in events)
         self._count(events)
         self._has_stated = bool(self._full.answers) or self._full.facts != NO_FACTS
 
@@ -393,6 +439,7 @@ class Comparison:
             self.events.move(posted, event)
             self.old.observe(event)
         if posted.type in NOTED:
+            self._note_calls([event])
             for normalizer in {self._full, self._rest}:
                 normalizer.observe(event)
             self._derived.add(self._rest, None)
@@ -412,6 +459,7 @@ class Comparison:
             full = derive_events(self._full, self._derived_in_full())
             self.needs_whole_log |= any(each.has_own_id for each in events)
             self.differ = self.differ or full != events
+            self._note_calls(each.event for each in [*events, *full])
             if self.full_totals is not self.totals:
                 self.full_totals.add(each.event for each in full)
             self._compare_stated()

@@ -223,7 +223,7 @@ class _Deletion:
                 await comparison.derive_until(state.message_sequence, state.event_sequence)
             if comparison.must_stop:
                 return
-            if comparison.is_same_as(state):
+            if await comparison.is_same_as(state):
                 same += 1
                 if comparison.has_same_totals or not comparison.totals.is_known or same > _MAX_SAME:
                     self._end = state
@@ -246,7 +246,7 @@ class _Deletion:
     async def finish(self, counters: Counters, sequence: int, *, is_final: bool) -> _Again | None:
         """Delete the message, under the lock and in the transaction of the caller.
 
-        Unless `is_final`, return how more of the log must be derived, if so, and change nothing.
+        Unless `is_final`, return how more of the log must be derived, if so, and change nothing. Raises LogChanged.
         """
         place, state = (counters.message_sequence, counters.event_sequence), None
         if self._whole is None:
@@ -270,6 +270,8 @@ class _Deletion:
             return _Again(is_whole=True)
         if self._end is not None and not await self._comparison.can_move_turns():
             return _Again(is_whole=True)
+        if self._end is not None and not await self._comparison.are_calls_final(counters.event_sequence):
+            raise LogChanged
         if self._comparison.start is None:
             return None
         if counters.normalizer_version != NORMALIZER_VERSION or counters.chain.known_facts() is None:

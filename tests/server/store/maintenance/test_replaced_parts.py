@@ -11,7 +11,7 @@ from psycopg import AsyncConnection
 
 from ash_server import Store
 from ash_server.store.log import kept_states, rebuild
-from ash_server.store.maintenance import splicing
+from ash_server.store.maintenance import deletion, splicing
 from tests.server.store.maintenance.test_deletion_samples import store, stored, tables
 from tests.shared.records import claude
 from tests.shared.records.openai_chat import delta_chunk
@@ -37,6 +37,7 @@ def turn(number: int) -> list[dict[str, Any]]:
 DELETED = {
     "answers with usage": [80, 16, 48],
     "prompts": [69, 5, 37],
+    "calls": [70, 6, 38],
 }
 
 
@@ -73,7 +74,9 @@ async def test_equals_a_rebuild(
 
 
 def mixed_turn(random: Random, number: int) -> list[dict[str, Any]]:
-    """Return the messages of a turn that may not end, may be compacted, and may contain other agents and totals."""
+    """Return the messages of a turn that may not end, may be compacted, and may contain other agents and totals, calls
+    with ids of earlier ones, and an incomplete repetition of its call.
+    """
     prompt, *work = turn(number)
     subagent = [
         claude.user("look", isSidechain=True, parent_tool_use_id=f"t{number}"),
@@ -81,8 +84,14 @@ def mixed_turn(random: Random, number: int) -> list[dict[str, Any]]:
             claude.text("seen"), id=f"s{number}", isSidechain=True, parent_tool_use_id=f"t{number}"
         ),
     ]
+    again = [
+        claude.assistant(claude.call(f"t{number % 4}", "Bash", command="ls"), id=f"g{number}"),
+        claude.user([claude.tool_result(f"t{number % 4}", "listed", is_error=number % 3 == 0)]),
+    ]
     parts = [
         work,
+        again,
+        work[:2],
         work[:1] + subagent + work[1:],
         [
             *claude.streamed_text(f"words {number}", id=f"m{number}"),
@@ -97,7 +106,7 @@ def mixed_turn(random: Random, number: int) -> list[dict[str, Any]]:
     return [prompt, *(record for part in chosen for record in part)]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(8))
 async def test_any_deletions_equal_a_rebuild(
     store: Store, tables: AsyncConnection, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
@@ -107,15 +116,22 @@ async def test_any_deletions_equal_a_rebuild(
     monkeypatch.setattr(splicing, "_COPIED", 7)
     random, session = Random(seed), (await store.sessions.create()).id
     lines = [json.dumps(record) for number in range(25) for record in mixed_turn(random, number)]
-    for first in range(0, len(lines), 9):
-        await store.messages.append(session, lines[first : first + 9], end=random.random() < 0.1)
+    size = 9 if seed < 4 else 30
+    for first in range(0, len(lines), size):
+        await store.messages.append(session, lines[first : first + size], end=random.random() < 0.1)
         if random.random() < 0.2:
             id = f"p{first}"
             await store.events.append(
                 session, {"type": "tool_call", "payload": {"toolCallId": id, "toolName": "Read", "args": {}}}
             )
     prompts = [sequence for sequence, line in enumerate(lines, 1) if '"task ' in line]
-    for sequence in [*random.sample(prompts[::2], 3), *random.sample(range(1, len(lines)), 3)]:
+    calls = [sequence for sequence, line in enumerate(lines, 1) if '"tool_use"' in line]
+    chosen = [
+        *random.sample(prompts[::2], 3),
+        *random.sample(calls, 3),
+        *random.sample(range(1, len(lines)), 3),
+    ]
+    for sequence in chosen:
         await store.messages.delete(session, sequence)
         if random.random() < 0.3:
             await store.messages.append(session, lines[:5])
@@ -124,6 +140,61 @@ async def test_any_deletions_equal_a_rebuild(
     assert sequences == list(range(sequences[0], sequences[0] + len(sequences)))
     before = await stored(store, tables, session)
     await store.events.rebuild(session)
+    assert await stored(store, tables, session) == before
+
+
+STATED_AGAIN = {
+    "by a message": lambda store, session: store.messages.append(session, list(map(json.dumps, turn(10)))),
+    "by a posted event": lambda store, session: store.events.append(
+        session, {"type": "tool_call", "payload": {"toolCallId": "t10", "toolName": "Bash", "args": {}}}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STATED_AGAIN)
+async def test_calls_that_later_events_state_again_are_as_by_a_rebuild(
+    store: Store, tables: AsyncConnection, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(kept_states, "INTERVAL", 5)
+    monkeypatch.setattr(rebuild, "_MAX_LOCKED", 0)
+    session = (await store.sessions.create()).id
+    lines = [json.dumps(record) for number in range(TURNS) for record in turn(number)]
+    await store.messages.append(session, lines[:60])
+    await store.messages.append(session, lines[60:])
+    await STATED_AGAIN[name](store, session)
+    await store.messages.append(session, lines[:8])
+
+    await store.messages.delete(session, 42)
+
+    before = await stored(store, tables, session)
+    assert any("'Bash'" in row or "'Read'" in row for row in before["facts"])
+    await store.events.rebuild(session)
+    assert await stored(store, tables, session) == before
+
+
+async def test_call_that_is_stated_again_during_its_deletion_is_as_by_a_rebuild(
+    store: Store, tables: AsyncConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_states, "INTERVAL", 5)
+    monkeypatch.setattr(rebuild, "_MAX_LOCKED", 0)
+    session = (await store.sessions.create()).id
+    lines = [json.dumps(record) for number in range(TURNS) for record in turn(number)]
+    await store.messages.append(session, lines)
+    derive_unlocked, derived = deletion._Deletion.derive_unlocked, list[int]()
+
+    async def append_after(self: Any, sequence: int, how: Any) -> None:
+        await derive_unlocked(self, sequence, how)
+        derived.append(sequence)
+        if len(derived) == 1:
+            await STATED_AGAIN["by a message"](store, session)
+
+    monkeypatch.setattr(deletion._Deletion, "derive_unlocked", append_after)
+
+    await store.messages.delete(session, 42)
+
+    before = await stored(store, tables, session)
+    await store.events.rebuild(session)
+    assert derived == [42, 42]
     assert await stored(store, tables, session) == before
 
 
