@@ -383,7 +383,12 @@ async def test_a_span_with_a_deep_attribute_is_rejected(client: AsyncClient) -> 
             400,
             "invalid_body",
         ),
-        (gzip.compress(bytes(80_000_000)), {"Content-Type": PROTOBUF, **GZIP}, 413, "body_too_large"),
+        (
+            gzip.compress(bytes(bodies.MAX_UNCOUNTED_BYTES + 1)),
+            {"Content-Type": PROTOBUF, **GZIP},
+            413,
+            "body_too_large",
+        ),
         (b"\x0a\x00" * 600_000, {"Content-Type": PROTOBUF}, 413, "batch_too_large"),
         # After an unknown group.
         (b"\x7b\x7c" + b"\x0a\x00" * 600_000, {"Content-Type": PROTOBUF}, 413, "batch_too_large"),
@@ -399,3 +404,16 @@ async def test_broken_exports_are_refused(
 
     assert response.status_code == status
     assert code is None or response.json()["code"] == code
+
+
+@pytest.mark.parametrize(("limit", "status"), [(len(SPAN), 200), (len(SPAN) - 1, 413)])
+async def test_inflated_bodies_have_a_limit(
+    client: AsyncClient, monkeypatch: pytest.MonkeyPatch, limit: int, status: int
+) -> None:
+    monkeypatch.setattr(bodies, "MAX_INFLATED_BYTES", limit)
+
+    response = await client.post(
+        "/v1/traces", content=gzip.compress(SPAN, mtime=0), headers={"Content-Type": PROTOBUF, **GZIP}
+    )
+
+    assert response.status_code == status
