@@ -1,6 +1,5 @@
 """The migrated schema matches the code and can be sharded by session."""
 
-import os
 import re
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from ash_server.store.connections.pool import direct_url
 from ash_server.store.embedded.binaries import find_binaries
 from ash_server.store.schema.migrations import REVISION, SCHEMA_FILE, upgrade
 from ash_server.store.schema.tables import metadata
+from tests.alembic_commands import alembic
 from tests.cluster import not_on_cluster
 from tests.conftest import at_database, new_database
 from tests.waiting import wait_until
@@ -145,7 +145,7 @@ def test_schema_file_has_the_tables_and_the_view_of_the_code() -> None:
 def test_schema_file_makes_the_same_store_as_the_migrations(server_url: str, bare_database_url: str) -> None:
     with new_database(server_url) as name:
         migrated = at_database(server_url, name)
-        run_alembic(migrated, "upgrade", "head")
+        alembic(migrated, "upgrade", "head")
         upgrade(bare_database_url)
 
         assert dump(bare_database_url) == dump(migrated)
@@ -205,19 +205,18 @@ def test_revision_is_newest_migration() -> None:
     assert ScriptDirectory(str(ROOT / "alembic")).get_current_head() == REVISION
 
 
-def test_alembic_command_works_in_checkout(bare_database_url: str) -> None:
-    alembic = partial(run_alembic, bare_database_url)
+def test_alembic_command_works_in_checkout() -> None:
+    command = [sys.executable, "-m", "alembic", "upgrade", "head", "--sql"]
+    printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
 
-    assert "CREATE TABLE messages" in alembic("upgrade", "head", "--sql")
-    alembic("upgrade", "head")
-    assert "No new upgrade operations detected." in alembic("check")
-    assert f"{REVISION} (head)" in alembic("current")
-    alembic("downgrade", "base")
-    assert alembic("current") == ""
+    assert "CREATE TABLE messages" in printed.stdout
 
 
-def run_alembic(url: str, *arguments: str) -> str:
-    command = [sys.executable, "-m", "alembic", *arguments]
-    environment = {**os.environ, "ASH_DATABASE_URL": url}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    return done.stdout
+def test_migrations_are_complete_and_can_be_undone(bare_database_url: str) -> None:
+    run = partial(alembic, bare_database_url)
+
+    run("upgrade", "head")
+    assert "No new upgrade operations detected." in run("check")
+    assert f"{REVISION} (head)" in run("current")
+    run("downgrade", "base")
+    assert run("current") == ""

@@ -1,9 +1,6 @@
 """A store of an earlier version opens after the usual migration and reads the same."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,9 +20,9 @@ from ash_server.transfer.exporting.jsonl import FORMATS
 from ash_server.transfer.importing.file_import import import_file
 from ash_server.transfer.importing.transcript_files import modification_time
 from ash_server.transfer.load import load_session
+from tests.alembic_commands import alembic
 from tests.cluster import not_on_cluster
 from tests.conftest import at_database, new_database
-from tests.server.store.maintenance.test_reindex import alembic
 from tests.server.store.upgrade.write_store import PATHS, external_name
 from tests.waiting import wait_until
 
@@ -55,9 +52,7 @@ def old_template(request: pytest.FixtureRequest, server_url: str) -> Iterator[st
     path: Path = request.param
     with new_database(server_url) as name:
         url = at_database(server_url, name)
-        command = [sys.executable, "-m", "alembic", "upgrade", path.stem.removeprefix("schema_")]
-        environment = {**os.environ, "ASH_DATABASE_URL": url}
-        subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
+        upgrade(url, path.stem.removeprefix("schema_"))
         with psycopg.connect(url) as conn:
             conn.execute(path.read_bytes())
         yield name

@@ -13,8 +13,8 @@ from psycopg.errors import AdminShutdown
 from ash_server import Store
 from ash_server.store.maintenance.backup import restore_backup, write_backup
 from ash_server.store.schema.migrations import REVISION, upgrade
+from tests.alembic_commands import alembic
 from tests.cluster import not_on_cluster
-from tests.server.store.maintenance.test_reindex import alembic
 from tests.server.store.test_upgrade import load_store
 from tests.waiting import wait_until
 

@@ -20,8 +20,8 @@ from ash_server.store.messages import append
 from ash_server.store.prepare import line_id, prepare_message
 from ash_server.store.session_rows import get_session
 from ash_server.store.sessions import create_session
+from tests.alembic_commands import alembic
 from tests.cluster import not_on_cluster
-from tests.server.store.maintenance.test_reindex import alembic
 from tests.shared.records.openai_chat import delta_chunk
 
 UNKNOWN_SESSION = UUID("00000000-0000-4000-8000-000000000000")

@@ -16,9 +16,9 @@ from ash_server.store.session_rows import get_session
 from ash_server.store.sessions import create_session
 from ash_shared.eventlog import Normalizer
 from ash_shared.eventlog.state import MAX_OPEN_TEXT
+from tests.alembic_commands import alembic
 from tests.cluster import not_on_cluster
 from tests.constraints import refused
-from tests.server.store.maintenance.test_reindex import alembic
 from tests.shared.logs import context
 
 TEXTS = [f"{number} näive \0 " * 10 for number in range(60)]

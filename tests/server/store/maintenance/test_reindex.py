@@ -1,8 +1,5 @@
 """Reindexing stored messages."""
 
-import os
-import subprocess
-import sys
 from asyncio import create_task, gather
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -24,6 +21,7 @@ from ash_server.store.schema.migrations import upgrade
 from ash_server.store.session_rows import get_session
 from ash_server.store.sessions import create_session, session_id_for
 from ash_shared.parsing.parse import PARSER_VERSION, describe_message
+from tests.alembic_commands import alembic
 from tests.cluster import COUNT_LOCK_WAITS, fetch_as_owner
 from tests.waiting import until
 
@@ -243,11 +241,6 @@ async def test_includes_message_committed_while_waiting(
         datetime(2026, 11, 2, 9, 0, 1, tzinfo=UTC),
         datetime(2026, 11, 2, 9, 0, 5, tzinfo=UTC),
     )
-
-
-def alembic(url: str, *arguments: str) -> None:
-    environment = {**os.environ, "ASH_DATABASE_URL": url}
-    subprocess.run([sys.executable, "-m", "alembic", *arguments], cwd=ROOT, env=environment, check=True)
 
 
 async def test_upgrades_database_with_rows(bare_database_url: str) -> None:
