@@ -6,8 +6,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Generator, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from contextlib import ExitStack
 from pathlib import Path
 
 import psycopg
@@ -27,7 +26,8 @@ from ash_server.store.connections.pool import (
     network_limits,
     open_pool,
 )
-from ash_server.store.schema.migrations import REVISION, current_revision, upgrade
+from ash_server.store.schema.migrations import REVISION, current_revision, current_revision_of, upgrade
+from tests.server.cli.test_cli import COMMAND, environment
 from tests.waiting import TIMEOUT
 
 URLS = {
@@ -181,13 +181,15 @@ async def test_upgrade_is_idempotent(bare_database_url: str) -> None:
     assert revisions == [None, REVISION, REVISION]
 
 
-async def test_processes_can_upgrade_concurrently(bare_database_url: str) -> None:
-    with ProcessPoolExecutor(4, mp_context=get_context("spawn")) as processes:
-        outcomes = list(processes.map(upgrade, [bare_database_url] * 4))
+def test_processes_can_upgrade_concurrently(bare_database_url: str, tmp_path: Path) -> None:
+    variables = environment(tmp_path, bare_database_url, {})
+    with ExitStack() as stack:
+        command = [str(COMMAND), "db", "upgrade"]
+        processes = [stack.enter_context(subprocess.Popen(command, env=variables)) for _ in range(4)]
 
-    assert outcomes == [None] * 4
-    async with await connect(bare_database_url) as conn:
-        assert await current_revision(conn) == REVISION
+    assert [process.returncode for process in processes] == [0] * 4
+    with connect_command(bare_database_url) as conn:
+        assert current_revision_of(conn) == REVISION
 
 
 @pytest.fixture

@@ -184,13 +184,13 @@ def test_users_share_one_server_until_the_last_stops_it(data: Path) -> None:
 
 def test_concurrent_first_starts_share_one_server(data: Path) -> None:
     with contextlib.ExitStack() as stack:
-        racers = [stack.enter_context(client(data)) for _ in range(6)]
+        racers = [stack.enter_context(client(data)) for _ in range(3)]
         addresses = {address(racer) for racer in racers}
         assert len(addresses) == 1
         assert ask(addresses.pop(), "select current_database()") == [("ash",)]
         answers = [answer(racer) for racer in racers]
 
-    assert answers == [*["False"] * 5, "True"]
+    assert answers == ["False", "False", "True"]
 
 
 @pytest.mark.usefixtures("initialized")
