@@ -31,10 +31,12 @@ from ash_server.store.sessions import create_session
 from ash_shared.eventlog import Normalizer
 from tests.cluster import not_on_cluster
 from tests.shared.records import claude
-from tests.shared.sample_files import CORPUS
+from tests.shared.sample_files import CORPUS, MAX_FILES, spread
 
 SAMPLES = sorted((Path(__file__).parents[4] / "ash_server" / "samples").glob("*.jsonl"))
 MAX_LINES = 300
+MAX_SESSIONS = max(20, MAX_FILES)
+"""The number of files per format."""
 NOW = 1_800_000_000_000
 
 LONG = "näive\n" * 100
@@ -146,7 +148,8 @@ def texts_of(path: Path) -> list[str]:
 
 
 def sessions_of(path: Path) -> list[list[str]]:
-    return list(map(texts_of, sorted(path.iterdir()) if path.is_dir() else [path]))
+    paths = spread(sorted(path.iterdir()), MAX_SESSIONS) if path.is_dir() else [path]
+    return list(map(texts_of, paths))
 
 
 def expected_events(session_id: UUID, texts: Iterable[str]) -> list[bytes]:
