@@ -2,6 +2,7 @@
 
 import re
 from base64 import b64encode
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -15,6 +16,9 @@ T = TypeVar("T")
 
 OtelAttributes = dict[str, Any]
 _Part = dict[str, Any]
+
+MAX_TOOLS = 500_000
+"""Calls of tools that the provider runs; a result of an earlier call is one of the client."""
 
 _DATA_URL = re.compile(r"data:([^;,]*);base64,(.*)", re.DOTALL)
 
@@ -51,14 +55,12 @@ class OtelConversation:
         self.messages: list[ChatMessage] = []
         self.summaries = 0
         """How often a summary has replaced the messages."""
-        self._tools_at_provider: dict[Any, str] = {}
+        self._tools_at_provider = OrderedDict[Any, str]()
         """Names of tools that the provider runs, by the id of the call."""
 
     def add(self, message: StandardMessage, size: int = 0) -> None:
         blocks = [block.model_dump() for block in message.content]
-        self._tools_at_provider.update(
-            (block.get("id"), block["name"]) for block in blocks if _is_call_at_provider(block)
-        )
+        self._add_tools(blocks)
         if message.role == "system":
             self._add_instructions(message, [block for block in blocks if not _is_notice(block)])
             return
@@ -72,6 +74,13 @@ class OtelConversation:
         self._add_turns(message, blocks)
         if self.messages:
             self.messages[-1].size += size
+
+    def _add_tools(self, blocks: Iterable[Block]) -> None:
+        self._tools_at_provider.update(
+            (block.get("id"), block["name"]) for block in blocks if _is_call_at_provider(block)
+        )
+        while len(self._tools_at_provider) > MAX_TOOLS:
+            self._tools_at_provider.popitem(last=False)
 
     def _add_turns(self, message: StandardMessage, blocks: Iterable[Block]) -> None:
         groups = [

@@ -10,6 +10,7 @@ after earlier messages were retracted.
 """
 
 import json
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -57,6 +58,8 @@ MAX_KEYS = 500_000
 """Keys of spans that are compared with later ones; repeated ids of messages are close to each other."""
 MAX_WAITING_CALLS, MAX_WAITING_CHARACTERS = 500_000, 64 * 1024 * 1024
 """Calls without a result, and the length of their arguments. A result of an earlier call has no span."""
+MAX_LATE_ENDS = 500_000
+"""Turns with results that come after them. Earlier ones end before these results."""
 
 
 def to_otlp(
@@ -248,7 +251,7 @@ class _Trace:
         self.conversation = OtelConversation(is_whole=True)
         self.first_time: int | None = None
         """The first time in the conversation."""
-        self.ends: dict[str, int] = {}
+        self.ends = OrderedDict[str, int]()
         """The times of results that came after the turn of their call, by the key of this turn."""
         self._requests, self._once = requests, once
         self._time = first_time or 0
@@ -364,13 +367,15 @@ class _Trace:
         call.turn.end = max(call.turn.end, time)
         if call.turn is not self._turn:
             self.ends[call.turn.key] = call.turn.end
+            if len(self.ends) > MAX_LATE_ENDS:
+                self.ends.popitem(last=False)
 
 
 class _WaitingCalls:
     """Calls without a result, by id. Beyond a number or size, the first ones are left out."""
 
     def __init__(self) -> None:
-        self._calls: dict[str, _Call] = {}
+        self._calls = OrderedDict[str, _Call]()
         self._size = 0
 
     def add(self, block: Block, turn: _Turn, time: int) -> None:
@@ -391,13 +396,13 @@ class _Keys:
     """Keys that differ from those before, although ids of messages may be repeated."""
 
     def __init__(self) -> None:
-        self._counts: dict[bytes, int] = {}
+        self._counts = OrderedDict[bytes, int]()
 
     def take(self, kind: _Kind, text: str) -> str:
         digest = blake2b(f"{kind}\n{text}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
         count = self._counts[digest] = self._counts.pop(digest, 0) + 1
         if len(self._counts) > MAX_KEYS:
-            del self._counts[next(iter(self._counts))]
+            self._counts.popitem(last=False)
         return text if count == 1 else f"{text}\n{count}"
 
 

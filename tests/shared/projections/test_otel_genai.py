@@ -10,6 +10,7 @@ import pytest
 
 import ash_server
 from ash_shared import StandardMessage, to_otel_genai, transform_messages
+from ash_shared.projections import _otel_messages
 from ash_shared.projections._otel_terms import finish_reason, provider_name
 from ash_shared.projections.otel_genai import GenAiFold
 from tests.shared.records import codex
@@ -511,6 +512,27 @@ def test_tools_of_the_provider_are_part_of_the_answer() -> None:
     ]
     assert output["parts"][0]["server_tool_call"] == {"type": "web_search", "arguments": {"query": "tide"}}
     assert output["parts"][1]["server_tool_call_response"]["type"] == "web_search"
+
+
+def test_results_of_early_tools_of_the_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_otel_messages, "MAX_TOOLS", 1)
+    calls: list[Json] = [
+        {"type": "server_tool_use", "id": id, "name": "web_search", "input": {}} for id in ("s1", "s2")
+    ]
+    results = [
+        {"type": "web_search_tool_result", "tool_use_id": id, "content": [{"type": "x"}]}
+        for id in ("s1", "s2")
+    ]
+
+    attributes = read(
+        claude("assistant", *calls), claude("user", *results), claude("assistant", text("Done."))
+    )
+
+    assert [message["role"] for message in attributes["gen_ai.input.messages"]] == [
+        "assistant",
+        "tool",
+        "user",
+    ]
 
 
 def test_duplicates_retracted_and_synthetic_messages_and_subagents_are_left_out() -> None:

@@ -5,7 +5,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ash_shared import to_otlp, transform_messages
+import pytest
+
+from ash_shared import StandardMessage, to_otlp, transform_messages
+from ash_shared.projections import otlp
 from ash_shared.projections.otlp import TraceFold, TraceSurvey
 from tests.shared.projections.test_otel_genai import ATTRIBUTES, Fields, problems, wrong_fields
 from tests.shared.records.claude import line, text
@@ -140,18 +143,23 @@ def test_spans_are_complete_before_the_session_ends() -> None:
     call = {"type": "tool_use", "id": "c9", "name": "Read", "input": {}}
     first = said(2, "assistant", call, message=answered("m0"))
     messages = transform_messages("\n".join(map(json.dumps, [RECORDS[0], first, *RECORDS[1:], late])))
+    survey, parts = streamed(messages)
+
+    [scoped] = to_otlp(messages, session_id="s")["resourceSpans"][0]["scopeSpans"]
+    assert [span for spans in parts for span in spans] == scoped["spans"]
+    assert (survey.size(), list(map(len, parts))) == (2, [0, 0, 1, 1, 1, 1, 1, 1, 1, 2])
+
+
+def streamed(messages: list[StandardMessage]) -> tuple[TraceSurvey, list[list[Json]]]:
+    """Return the survey, and the spans after each message and at the end."""
     survey = TraceSurvey()
     for message in messages:
         survey.add(message, 1)
-    fold, streamed = TraceFold(survey.facts(), session_id="s"), list[list[Json]]()
+    fold, parts = TraceFold(survey.facts(), session_id="s"), list[list[Json]]()
     for message in messages:
         fold.add(message)
-        streamed.append(fold.take())
-    streamed.append(fold.end())
-
-    [scoped] = to_otlp(messages, session_id="s")["resourceSpans"][0]["scopeSpans"]
-    assert [span for spans in streamed for span in spans] == scoped["spans"]
-    assert (survey.size(), list(map(len, streamed))) == (2, [0, 0, 1, 1, 1, 1, 1, 1, 1, 2])
+        parts.append(fold.take())
+    return survey, [*parts, fold.end()]
 
 
 def test_a_call_of_a_model_has_only_new_input() -> None:
@@ -280,3 +288,35 @@ def test_the_agent_has_its_version() -> None:
     spans = exported(said(1, "user", text("Hi"), version="2.1.330"))
 
     assert spans[0]["attributes"]["gen_ai.agent.version"] == "2.1.330"
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "calls", "ends"),
+    [
+        ("MAX_LATE_ENDS", 2, ["c1", "c2"], [7, 8, 8]),
+        ("MAX_LATE_ENDS", 1, ["c1", "c2"], [2, 8, 8]),
+        ("MAX_WAITING_CALLS", 1, ["c2"], [2, 8, 8]),
+        ("MAX_WAITING_CHARACTERS", 30, ["c2"], [2, 8, 8]),
+    ],
+)
+def test_late_results_beyond_a_limit(
+    limit: str, value: int, calls: list[str], ends: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(otlp, limit, value)
+    results = [{"type": "tool_result", "tool_use_id": id, "content": "Late."} for id in ("c1", "c2")]
+    records = (
+        said(1, "user", text("First.")),
+        said(2, "assistant", BASH, message=answered("m1")),
+        said(3, "user", text("Second.")),
+        said(4, "assistant", {**BASH, "id": "c2"}, message=answered("m2")),
+        said(5, "user", text("Third.")),
+        said(6, "assistant", text("Wait."), message=answered("m3")),
+        said(7, "user", results[0]),
+        said(8, "user", results[1]),
+    )
+    _, parts = streamed(transform_messages("\n".join(map(json.dumps, records))))
+    spans = [{**span, "attributes": decoded(span["attributes"])} for part in parts for span in part]
+
+    assert [span["attributes"]["gen_ai.tool.call.id"] for span in named(spans, "execute_tool")] == calls
+    seconds = [int(span["endTimeUnixNano"]) // 10**9 % 60 for span in named(spans, "invoke_agent")]
+    assert seconds == ends
