@@ -52,6 +52,8 @@ class OtelConversation:
     def __init__(self, *, is_whole: bool = False) -> None:
         self._is_whole = is_whole
         self.instructions: list[_Part] = []
+        self.instructions_size = 0
+        """The size of the standard messages with instructions."""
         self.messages: list[ChatMessage] = []
         self.summaries = 0
         """How often a summary has replaced the messages."""
@@ -62,7 +64,7 @@ class OtelConversation:
         blocks = [block.model_dump() for block in message.content]
         self._add_tools(blocks)
         if message.role == "system":
-            self._add_instructions(message, [block for block in blocks if not _is_notice(block)])
+            self._add_instructions(message, [block for block in blocks if not _is_notice(block)], size)
             return
         if (
             not self._is_whole
@@ -74,6 +76,11 @@ class OtelConversation:
         self._add_turns(message, blocks)
         if self.messages:
             self.messages[-1].size += size
+
+    def take(self) -> list[ChatMessage]:
+        """Return and forget the messages that later ones do not change: all but the last."""
+        taken, self.messages[:-1] = self.messages[:-1], []
+        return taken
 
     def _add_tools(self, blocks: Iterable[Block]) -> None:
         self._tools_at_provider.update(
@@ -94,15 +101,13 @@ class OtelConversation:
                 role = "tool" if is_result else "user"
                 self.messages.append(ChatMessage(role, parts, [message], group))
 
-    def last_answer(self) -> ChatMessage | None:
-        return next((each for each in reversed(self.messages) if each.role == "assistant"), None)
-
-    def _add_instructions(self, message: StandardMessage, blocks: list[Block]) -> None:
+    def _add_instructions(self, message: StandardMessage, blocks: list[Block], size: int) -> None:
         parts = self._parts(blocks)
         if parts and _has_role(message.original):
-            self.messages.append(ChatMessage("system", parts, [message]))
-        else:
+            self.messages.append(ChatMessage("system", parts, [message], size=size))
+        elif parts:
             self.instructions += parts
+            self.instructions_size += size
 
     def _add_answer(self, message: StandardMessage, parts: list[_Part]) -> None:
         last = self.messages[-1] if self.messages else None
@@ -154,6 +159,11 @@ class MainAgentFolds(Generic[T]):
     def is_of_subagent(self) -> bool:
         """True if all messages so far are a subagent's."""
         return self._with_subagents is not None
+
+
+def is_included(message: StandardMessage, *, in_subagent: bool) -> bool:
+    """True for a message of the agent of the session; `in_subagent`: all its messages are a subagent's."""
+    return is_kept(message) and (in_subagent or not is_of_subagent(message))
 
 
 def is_kept(message: StandardMessage) -> bool:

@@ -24,8 +24,7 @@ from ash_shared.projections._otel_messages import (
     OtelAttributes,
     OtelConversation,
     answer_attributes,
-    is_kept,
-    is_of_subagent,
+    is_included,
     output_message,
 )
 from ash_shared.projections._otel_terms import provider_name
@@ -163,7 +162,7 @@ class TraceFold:
         self.resource = {"attributes": _encoded({"service.name": facts.agent or _NAME})}
 
     def add(self, message: StandardMessage) -> None:
-        if is_kept(message) and (self._facts.is_of_subagent or not is_of_subagent(message)):
+        if is_included(message, in_subagent=self._facts.is_of_subagent):
             self._trace.add(message)
 
     def take(self) -> list[dict[str, Any]]:
@@ -263,16 +262,14 @@ class _Trace:
 
     def add(self, message: StandardMessage, size: int = 0) -> None:
         self.conversation.add(message, size)
-        messages = self.conversation.messages
-        if len(messages) > 1:
-            self._add_all(messages[:-1], messages[-1:])
-            del messages[:-1]
+        if complete := self.conversation.take():
+            self._add_all(complete, self.conversation.messages)
 
     def size(self) -> int:
         """Return the size of the messages and instructions that are kept."""
         inputs = self._turn.inputs if self._turn else []
-        instructions = sum(len(_json(part)) for part in self.conversation.instructions)
-        return instructions + sum(each.size for each in (*inputs, *self.conversation.messages))
+        messages = (*inputs, *self.conversation.messages)
+        return self.conversation.instructions_size + sum(each.size for each in messages)
 
     def take(self) -> list[_Span | _Turn]:
         taken, self._spans = self._spans, []

@@ -237,14 +237,15 @@ async def _render_summary(conversation: ConversationReader, session_id: UUID, _:
     return (await conversation.read_summary(session_id)).model_dump_json().encode()
 
 
-async def _render_otel(conversation: ConversationReader, session_id: UUID, _: bool) -> bytes:
-    attributes = await conversation.read_otel_genai(session_id)
-    return await asyncio.to_thread(lambda: json.dumps(attributes, ensure_ascii=False).encode())
-
-
 async def _render_atif(conversation: ConversationReader, session_id: UUID, redacts: bool) -> bytes:
     trajectory = await conversation.read_atif(session_id, redacts=redacts)
     return await asyncio.to_thread(lambda: json.dumps(trajectory.document).encode())
+
+
+def _render_otel_genai(
+    conversation: ConversationReader, session_id: UUID, redacts: bool
+) -> AsyncGenerator[bytes, None]:
+    return conversation.stream_otel_genai(session_id, redacts=redacts)
 
 
 def _render_otlp(
@@ -259,7 +260,7 @@ PROJECTIONS: Mapping[str, _Projection | _Streamed] = {
     "claude-prompt": _Streamed(_render_claude_prompt, "text/plain"),
     "codex-prompt": _Streamed(_render_codex_prompt, "text/plain"),
     "openai-messages": _messages(OpenAiFold, msgspec.json.encode),
-    "otel-genai": _Projection(_render_otel, JSON),
+    "otel-genai": _Streamed(_render_otel_genai),
     "otlp": _Streamed(_render_otlp),
     "session-summary": _Projection(_render_summary, JSON),
     "ui-messages": _messages(UiMessageFold, _encode_ascii, whole=True),
@@ -324,8 +325,8 @@ class ProjectionController(Controller):
         Messages and prompts are sent while the session is read, so sessions may have any length. If an error
         occurs after the first bytes, the response ends without its last chunk, and its JSON is incomplete. A
         result that follows its call after more than 1,000 messages or 64 MiB counts as missing; after more
-        than 100 messages in `ui-messages`, it is data of a later message. `otlp` is sent while the session is
-        read for the second time. `otel-genai` and `atif` are limited to 64 MiB.
+        than 100 messages in `ui-messages`, it is data of a later message. `otlp` and `otel-genai` are sent while
+        a long session is read for the second time. `atif` is limited to 64 MiB.
         """
         projection = PROJECTIONS.get(name)
         if projection is None:

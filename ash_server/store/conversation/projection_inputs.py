@@ -27,13 +27,11 @@ from ash_shared.model.message import StandardMessage
 from ash_shared.model.session import Session
 from ash_shared.projections import (
     AtifExport,
-    OtelAttributes,
     SessionSummary,
     SubagentMessages,
     count_models,
     to_atif,
 )
-from ash_shared.projections.otel_genai import GenAiFold
 from ash_shared.records.json_text import decode_json
 
 MAX_READS = 3
@@ -111,23 +109,6 @@ async def _count_models(connect: Connect, session: Session, copies: Copies) -> C
             async for page in pages:
                 models += count_models(page)
     return models
-
-
-async def read_otel_genai(connect: Connect, session_id: UUID) -> OtelAttributes:
-    """Return the attributes of `to_otel_genai`. Raises SessionNotFound.
-
-    Raises SessionTooLarge for a large conversation since the last summary; earlier messages are not kept.
-    """
-    fold, size = GenAiFold(), 0
-    async with aclosing(get_pages(connect, session_id)) as pages:
-        async for page in pages:
-            size_of_page = await asyncio.to_thread(_size_of_messages, page)
-            is_replaced = await asyncio.to_thread(fold.add, page)
-            size = size_of_page if is_replaced else size + size_of_page
-            if size > MAX_BYTES:
-                raise SessionTooLarge
-    records = await read_requests(connect, session_id, redacts=False)
-    return await asyncio.to_thread(lambda: fold.attributes(conversation_id=str(session_id), records=records))
 
 
 async def read_requests(connect: Connect, session_id: UUID, *, redacts: bool) -> list[Any]:

@@ -21,11 +21,14 @@ class SizedPage(NamedTuple):
 
 
 class RepeatedPages:
-    """Reads the messages of a session any number of times. Later readings end where the first did."""
+    """Reads the messages of a session any number of times. Later readings end where the first did.
 
-    def __init__(self, connect: Connect, session_id: UUID, *, redacts: bool) -> None:
+    `keeps`: a short session is kept instead.
+    """
+
+    def __init__(self, connect: Connect, session_id: UUID, *, redacts: bool, keeps: bool = True) -> None:
         self._connect, self._session_id, self._redacts = connect, session_id, redacts
-        self._kept: list[SizedPage] | None = []
+        self._kept: list[SizedPage] | None = [] if keeps else None
         self._size = self._count = 0
         """Size of the messages in `_kept`, and number of messages."""
 

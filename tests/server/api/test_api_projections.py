@@ -24,6 +24,7 @@ from ash_server.store.conversation import (
     repeated_pages,
     standard_pages,
     standing_events,
+    streamed_attributes,
     streamed_traces,
 )
 from ash_server.store.log.rebuild import rebuild_events
@@ -524,12 +525,20 @@ def test_session_that_changes_during_a_response(
 async def test_attributes_of_a_large_session(
     client: AsyncClient, session: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(projection_inputs, "MAX_BYTES", 10_000)
-    await client.post(f"{session}/messages", json={"content": "x" * 20_000})
+    text = (SAMPLES / "trail-map.jsonl").read_bytes()
+    await client.post(f"{session}/messages", content=text, headers=NDJSON)
+    addresses = [f"{session}/projections/otel-genai{query}" for query in ("", "?redact=1")]
+    whole = [(await client.get(address)).content for address in addresses]
+    monkeypatch.setattr(streamed_attributes, "MAX_KEPT_BYTES", 0)
+    monkeypatch.setattr(standard_pages, "_PAGE", 3)
+    monkeypatch.setattr(streamed_attributes, "MAX_BYTES", len(text) // 2)
 
-    response = await client.get(f"{session}/projections/otel-genai")
+    read_twice = [(await client.get(address)).content for address in addresses]
+    monkeypatch.setattr(streamed_attributes, "MAX_BYTES", 10)
+    refused = await client.get(addresses[0])
 
-    assert (response.status_code, response.json()["code"]) == (422, "session_too_large")
+    assert read_twice == whole
+    assert (refused.status_code, refused.json()["code"]) == (422, "session_too_large")
 
 
 async def test_traces_of_a_large_session(
@@ -550,11 +559,11 @@ async def test_traces_of_a_large_session(
     assert (refused.status_code, refused.json()["code"]) == (422, "session_too_large")
 
 
+@pytest.mark.parametrize("max_kept", [10_000, 0])
 async def test_attributes_since_the_last_summary(
-    client: AsyncClient, session: str, monkeypatch: pytest.MonkeyPatch
+    client: AsyncClient, session: str, monkeypatch: pytest.MonkeyPatch, max_kept: int
 ) -> None:
-    """Texts before a summary do not count as size, and are not kept."""
-    monkeypatch.setattr(projection_inputs, "MAX_BYTES", 10_000)
+    monkeypatch.setattr(streamed_attributes, "MAX_KEPT_BYTES", max_kept)
     monkeypatch.setattr(standard_pages, "_PAGE", 2)
     texts = ["x" * 6000, "A summary.", "y" * 6000, "Another summary.", "Go on."]
     for number, text in enumerate(texts):
@@ -570,6 +579,24 @@ async def test_attributes_since_the_last_summary(
         "Another summary.",
         "Go on.",
     ]
+
+
+async def test_attributes_of_a_session_that_changes_between_the_readings(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streamed_attributes, "MAX_KEPT_BYTES", 0)
+    session = await store.sessions.create(source="claude")
+    lines = [
+        json.dumps({"type": role, "uuid": role, "message": {"role": role, "content": f"The {role}."}})
+        for role in ("user", "assistant")
+    ]
+    await store.messages.append(session.id, lines)
+
+    parts = store.conversation.stream_otel_genai(session.id)
+    await anext(parts)
+    await store.messages.delete(session.id, 1)
+    with pytest.raises(SessionChanged):
+        [part async for part in parts]
 
 
 @pytest.mark.parametrize("name", ["", "openai", "OPENAI-MESSAGES", "%00", "raw"])

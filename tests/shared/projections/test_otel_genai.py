@@ -2,7 +2,7 @@
 
 import json
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -12,7 +12,7 @@ import ash_server
 from ash_shared import StandardMessage, to_otel_genai, transform_messages
 from ash_shared.projections import _otel_messages
 from ash_shared.projections._otel_terms import finish_reason, provider_name
-from ash_shared.projections.otel_genai import GenAiFold
+from ash_shared.projections.otel_genai import INPUT, OUTPUT, GenAiFold, GenAiInput
 from tests.shared.records import codex
 from tests.shared.records.claude import line, text
 from tests.shared.texts import files_of
@@ -104,11 +104,21 @@ def read(*records: Any) -> Json:
     attributes = to_otel_genai(messages, records=records)
     assert list(problems(attributes)) == []
     json.dumps(attributes, ensure_ascii=False).encode()
-    fold = GenAiFold()
-    for message in messages:
-        fold.add([message])
-    assert fold.attributes(records=records) == attributes
+    assert list(read_twice(messages, records).items()) == list(attributes.items())
     return attributes
+
+
+def read_twice(messages: list[StandardMessage], records: Sequence[Any] = ()) -> Json:
+    """Return the attributes like a reader that keeps only the answer."""
+    fold = GenAiFold(max_kept=0)
+    for message in messages:
+        fold.add(message, 1)
+    call = fold.end(records=records)
+    again = GenAiInput(call)
+    inputs = [each for message in messages for each in again.take([message])] + again.end()
+    assert (call.input or None, again.is_same) == (None, True)
+    lists = {INPUT: inputs, OUTPUT: call.output}
+    return {**call.attributes, **{name: value for name, value in lists.items() if value}}
 
 
 def claude(role: str, *blocks: Any, **fields: Any) -> Json:
@@ -648,4 +658,5 @@ def test_corpus_follows_the_conventions(corpus_folder: Path) -> None:
         messages = transform_messages(lines)
         attributes = to_otel_genai(messages)
         assert list(problems(attributes)) == [], path.name
+        assert list(read_twice(messages).items()) == list(attributes.items()), path.name
         assert_nothing_is_invented(attributes, messages)

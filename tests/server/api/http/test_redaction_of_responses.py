@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from base64 import b64encode
 from functools import partial
 from typing import Any
 
@@ -75,6 +76,19 @@ async def test_no_read_shows_a_secret(client: AsyncClient, session_id: str) -> N
         assert REDACTED in redacted.text, address
         is_other = "search" in address or address.endswith(".md")  # snippets, and the heading in Markdown
         assert redacted.text == plain.text.replace(TOKEN, REDACTED) or is_other, address
+
+
+@pytest.mark.parametrize("name", ["otel-genai", "otlp"])
+async def test_documents_are_redacted_before_they_are_encoded(client: AsyncClient, name: str) -> None:
+    source = {"type": "text", "media_type": "text/plain", "data": TOKEN}
+    content = [{"type": "document", "source": source}]
+    line = {"type": "user", "uuid": "u1", "message": {"role": "user", "content": content}}
+    id = (await client.post("/api/sessions", json={})).json()["id"]
+    await client.post(f"/api/sessions/{id}/messages", json={"content": json.dumps(line)})
+
+    redacted = await client.get(f"/api/sessions/{id}/projections/{name}?redact=1")
+
+    assert b64encode(REDACTED.encode()) in redacted.content
 
 
 async def test_snippets_contain_no_part_of_a_secret(client: AsyncClient, session_id: str) -> None:
