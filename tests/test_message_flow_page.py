@@ -14,11 +14,12 @@ from ash_shared.parsing.parsed_text import ParsedText
 from ash_shared.records.steps import Part
 from ash_shared.relations import RESOLVERS
 from tests.shared.logs import context
+from tests.shared.records import claude
 
 PAGE = Path(__file__).parents[1] / "docs" / "message-flow.md"
 RECALL = Part(role=None, relation="recall")  # type: ignore[arg-type]
 TURNS = [
-    json.dumps({"type": role, "message": {"role": role, "content": text}, "uuid": text})
+    json.dumps(claude.line(role, text, uuid=text))
     for prompt in ("One", "Two", "Three")
     for role, text in (("user", prompt), ("assistant", f"{prompt}."))
 ]

@@ -11,7 +11,7 @@ from zstandard import ZstdCompressor
 from tests.server.cursor_databases import write_chat_database, write_editor_database
 from tests.server.opencode_database import START, changing, creating, insert, insert_session
 from tests.server.transcripts import write_home
-from tests.shared.records import codex
+from tests.shared.records import claude, codex
 from tests.shared.records.antigravity import prompt, response
 
 LINES = list[Any]
@@ -19,15 +19,15 @@ LINES = list[Any]
 
 def _claude(session: str) -> LINES:
     return [
-        {
-            "type": "user",
-            "uuid": f"{session}-1",
-            "parentUuid": None,
-            "sessionId": session,
-            "cwd": "/work/shop",
-            "timestamp": "2026-03-02T09:00:00.000Z",
-            "message": {"role": "user", "content": f"Sort the shelves of {session}"},
-        }
+        claude.line(
+            "user",
+            f"Sort the shelves of {session}",
+            uuid=f"{session}-1",
+            parentUuid=None,
+            sessionId=session,
+            cwd="/work/shop",
+            timestamp="2026-03-02T09:00:00.000Z",
+        )
     ]
 
 

@@ -3,13 +3,14 @@
 import json
 from typing import Any
 
+from tests.shared.records import claude
+
 WRITTEN = "def heron():\n    return 1\n"
 
 
 def _line(number: int, kind: str, content: Any, **fields: Any) -> str:
-    times = {"timestamp": f"2026-11-02T09:00:{number:02}.000Z", "cwd": "/home/ada/site"}
-    message = {"role": kind, "content": content}
-    record = {"type": kind, "uuid": f"u{number}", "sessionId": "s", "message": message, **times, **fields}
+    times: dict[str, Any] = {"timestamp": f"2026-11-02T09:00:{number:02}.000Z", "cwd": "/home/ada/site"}
+    record = claude.line(kind, content, uuid=f"u{number}", sessionId="s", **times, **fields)
     return json.dumps(record)
 
 

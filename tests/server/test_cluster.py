@@ -427,9 +427,9 @@ async def use_prompts(store: Store) -> None:
 async def use_activity(store: Store) -> None:
     session = await store.sessions.create(source="claude")
     call = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "make"}}
-    message = {"id": "m1", "role": "assistant", "content": [call], "stop_reason": "tool_use"}
     await store.messages.append(
-        session.id, [json.dumps({"type": "assistant", "uuid": "u1", "message": message})]
+        session.id,
+        [json.dumps(claude.line("assistant", [call], {"id": "m1", "stop_reason": "tool_use"}, uuid="u1"))],
     )
     [running] = await store.sessions.with_activity([await store.sessions.get(session.id)])
     assert running.activity is not None
@@ -505,12 +505,18 @@ async def append_answers(
     store: Store, usage: dict[str, int], *, parent_id: UUID | None = None, **more: Any
 ) -> UUID:
     session = (await store.sessions.create(source="claude", parent_id=parent_id)).id
-    content = [{"type": "text", "text": "Done."}]
-    message = {"id": "m1", "role": "assistant", "model": "m", "usage": usage, "content": content}
-    answer = {"type": "assistant", "uuid": str(uuid4()), "message": message, **more}
-    result = {"type": "result", "subtype": "success", "total_cost_usd": 0.5, "usage": usage}
-    revised = {"message": message | {"usage": usage | {"output_tokens": 3}}, "uuid": str(uuid4())}
-    for record in (answer, answer | revised, result):
+    answer, revised = (
+        claude.line(
+            "assistant",
+            [claude.text("Done.")],
+            {"id": "m1", "model": "m", "usage": counts},
+            uuid=str(uuid4()),
+            **more,
+        )
+        for counts in (usage, usage | {"output_tokens": 3})
+    )
+    result = claude.result(total_cost_usd=0.5, usage=usage)
+    for record in (answer, revised, result):
         await store.messages.append(session, [json.dumps(record)])
     return session
 

@@ -16,7 +16,7 @@ from ash_shared.model.events import ToolResultEvent
 from ash_shared.model.message import StandardMessage
 from ash_shared.model.session import Session
 from tests.server.transcripts import opencode_message, opencode_session, write
-from tests.shared.records import codex
+from tests.shared.records import claude, codex
 
 Line = dict[str, Any]
 
@@ -31,15 +31,11 @@ def said(id: str, tokens: int, *blocks: Line) -> Line:
     """An answer with this many output tokens and as many input tokens."""
     usage = {"input_tokens": tokens, "output_tokens": tokens}
     content = blocks or [{"type": "text", "text": f"This is {id}."}]
-    return {
-        "type": "assistant",
-        "uuid": id,
-        "message": {"id": id, "role": "assistant", "content": [*content], "usage": usage},
-    }
+    return claude.line("assistant", [*content], {"id": id, "usage": usage}, uuid=id)
 
 
 def asked(text: str) -> Line:
-    return {"type": "user", "uuid": text, "message": {"role": "user", "content": text}}
+    return claude.line("user", text, uuid=text)
 
 
 def progress(agent: str, line: Line) -> Line:
@@ -64,12 +60,11 @@ def of_agent(agent: str, *lines: Line) -> list[Line]:
 
 def rollout(number: int, tokens: int, **meta: Any) -> list[Line]:
     usage = {"input_tokens": tokens, "output_tokens": tokens, "total_tokens": 2 * tokens}
-    info = {"last_token_usage": usage, "total_token_usage": usage}
     lines = [
         codex.line("session_meta", id=f"{CODEX}{number}", cwd="/work/shop", cli_version="0.140.0", **meta),
         codex.event("user_message", message=f"Dig {number}."),
         codex.message_item("assistant", f"Dug {number}."),
-        codex.event("token_count", info=info),
+        codex.token_count(usage, usage),
     ]
     return [{**line, "timestamp": "2026-03-03T10:00:00.000Z"} for line in lines]
 

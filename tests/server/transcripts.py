@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.shared.records import codex, gemini_cli
+from tests.shared.records import claude, codex, gemini_cli
 
 CLAUDE = "5f0c1b1e-7d0a-4a63-9d57-3b9a6f1f2f10"
 CODEX = "0199c3d2-5a11-7b21-8c55-0c6f7b0e9a01"
@@ -45,47 +45,51 @@ TRANSCRIPT_NAMES = {
 }
 """Names of sessions without a title, by external id."""
 
-_CLAUDE_BASE = {"sessionId": CLAUDE, "version": "2.1.40", "cwd": "/work/shop", "userType": "external"}
+_CLAUDE_BASE: dict[str, Any] = {
+    "sessionId": CLAUDE,
+    "version": "2.1.40",
+    "cwd": "/work/shop",
+    "userType": "external",
+}
 _CLAUDE_LINES: list[dict[str, Any]] = [
-    {
+    claude.line(
+        "user",
+        "Why does the basket forget its items?",
         **_CLAUDE_BASE,
-        "parentUuid": None,
-        "isSidechain": False,
-        "type": "user",
-        "uuid": "10000000-0000-4000-8000-000000000001",
-        "timestamp": "2026-03-02T09:00:00.000Z",
-        "message": {"role": "user", "content": "Why does the basket forget its items?"},
-    },
-    {
-        **_CLAUDE_BASE,
-        "parentUuid": "10000000-0000-4000-8000-000000000001",
-        "isSidechain": False,
-        "type": "assistant",
-        "uuid": "10000000-0000-4000-8000-000000000002",
-        "timestamp": "2026-03-02T09:00:04.500Z",
-        "requestId": "req_1",
-        "message": {
+        parentUuid=None,
+        isSidechain=False,
+        uuid="10000000-0000-4000-8000-000000000001",
+        timestamp="2026-03-02T09:00:00.000Z",
+    ),
+    claude.line(
+        "assistant",
+        [claude.text("The cookie is written without a path.")],
+        {
             "id": "msg_1",
             "type": "message",
-            "role": "assistant",
             "model": "claude-sonnet-4-5",
-            "content": [{"type": "text", "text": "The cookie is written without a path."}],
             "stop_reason": None,
             "usage": {"input_tokens": 4, "output_tokens": 9},
         },
-    },
+        **_CLAUDE_BASE,
+        parentUuid="10000000-0000-4000-8000-000000000001",
+        isSidechain=False,
+        uuid="10000000-0000-4000-8000-000000000002",
+        timestamp="2026-03-02T09:00:04.500Z",
+        requestId="req_1",
+    ),
 ]
 _CLAUDE_AGENT: list[dict[str, Any]] = [
-    {
+    claude.line(
+        "user",
+        "Look for the code that writes the cookie",
         **_CLAUDE_BASE,
-        "parentUuid": None,
-        "isSidechain": True,
-        "agentId": "a1b2c3d",
-        "type": "user",
-        "uuid": "10000000-0000-4000-8000-000000000011",
-        "timestamp": "2026-03-02T09:00:02.000Z",
-        "message": {"role": "user", "content": "Look for the code that writes the cookie"},
-    },
+        parentUuid=None,
+        isSidechain=True,
+        agentId="a1b2c3d",
+        uuid="10000000-0000-4000-8000-000000000011",
+        timestamp="2026-03-02T09:00:02.000Z",
+    ),
 ]
 
 

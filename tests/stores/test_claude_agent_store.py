@@ -39,6 +39,7 @@ from ash_server.transfer.pushing import push_file
 from ash_stores import AshSessionStore, claude_agent
 from ash_stores.connection import Address, find_session
 from tests.server.api.conftest import create_key
+from tests.shared.records import claude
 
 SESSION = "3f0c6a52-5b1e-4c0a-9d55-0c7b8f1f2e60"
 KEY: SessionKey = {"project_key": "-work-site", "session_id": SESSION}
@@ -50,18 +51,18 @@ def entry(number: int, **more: Any) -> SessionStoreEntry:
     """A line of a transcript: odd numbers are prompts, even ones answers."""
     role = "user" if number % 2 else "assistant"
     content = f"prompt {number}" if number % 2 else [{"type": "text", "text": f"answer {number}"}]
-    line = {
-        "type": role,
-        "uuid": f"00000000-0000-4000-8000-{number:012}",
-        "parentUuid": f"00000000-0000-4000-8000-{number - 1:012}" if number > 1 else None,
-        "timestamp": f"2026-11-02T09:00:{number % 60:02}.000Z",
-        "sessionId": SESSION,
-        "cwd": "/work/site",
-        "isSidechain": False,
-        "message": {"role": role, "id": f"m{number}", "content": content},
-        **more,
-    }
-    return cast(SessionStoreEntry, line)
+    line = claude.line(
+        role,
+        content,
+        {"id": f"m{number}"},
+        uuid=f"00000000-0000-4000-8000-{number:012}",
+        parentUuid=f"00000000-0000-4000-8000-{number - 1:012}" if number > 1 else None,
+        timestamp=f"2026-11-02T09:00:{number % 60:02}.000Z",
+        sessionId=SESSION,
+        cwd="/work/site",
+        isSidechain=False,
+    )
+    return cast(SessionStoreEntry, line | more)
 
 
 def entries(*numbers: int, **more: Any) -> list[SessionStoreEntry]:
@@ -183,7 +184,7 @@ STRANGE: list[Any] = [
     {"type": "hologram", "uuid": "h1", "rays": [[], {}, None, 1e400, -0.0, 10**30, True]},
     {"type": "stream_event", "event": {"type": "content_block_delta"}},
     {"type": "user", "uuid": "", "message": 5, "\u2028": "\u0000 \ud83d", "é": "\x7f"},
-    {"type": "user", "uuid": ["not", "text"], "message": {"role": "user", "content": None}},
+    claude.line("user", None, uuid=["not", "text"]),
     {"type": "x", "uuid": "u" * 300},
     {"type": "mode", "nested": {"deep": [[[[[[{"a": 1}]]]]]]}},
     {"type": "attachment", "data": "A" * 1_500_000},

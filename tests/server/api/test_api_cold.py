@@ -13,6 +13,7 @@ from ash_server.settings import Settings
 from ash_server.store import Store
 from tests.openapi_document import DOCUMENT
 from tests.server.api.conftest import SECRET, bearer, create_key
+from tests.shared.records import claude
 
 
 async def _no_refusal() -> None:
@@ -149,7 +150,7 @@ async def test_keys_see_the_same_of_a_cold_session(own_client: AsyncClient, stor
     red_store = store.for_tenant(await store.get_tenant("red"))
     session = await red_store.sessions.create(source="claude", title="The heron")
     secret = f"ghp_{'a1B2' * 9}"
-    line = {"type": "user", "uuid": "u", "message": {"role": "user", "content": f"A heron? {secret}"}}
+    line = claude.line("user", f"A heron? {secret}", uuid="u")
     await red_store.messages.append(session.id, [json.dumps(line)])
     address = f"/api/sessions/{session.id}"
     for path in [*PATHS, f"search?q={secret}"]:

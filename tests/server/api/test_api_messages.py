@@ -15,21 +15,19 @@ from ash_server.api.http import caching
 from ash_server.store.connections.pool import connect
 from ash_server.store.message_pages import list_messages, to_message
 from ash_shared.parsing.parse import PARSER_VERSION
+from tests.shared.records import claude
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
 TEXT = '{"type":"user","uuid":"u-1","message":{"role":"user","content":"Go on."}}'
 CALL = json.dumps(
-    {
-        "type": "assistant",
-        "message": {
-            "role": "assistant",
-            "content": [
-                {"type": "thinking", "thinking": "x" * 500, "signature": "s"},
-                {"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": "ls"}},
-            ],
-        },
-    }
+    claude.line(
+        "assistant",
+        [
+            claude.thinking("x" * 500, signature="s"),
+            claude.call("t", "Bash", command="ls"),
+        ],
+    )
 )
 RECORD = '{"type":"file-history-snapshot","messageId":"m"}'
 PLAIN = "[INFO] started"

@@ -40,6 +40,7 @@ from ash_shared.projections import (
     to_session_summary,
     to_ui_messages,
 )
+from tests.shared.records import claude
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 SAMPLES = Path(ash_server.__file__).parent / "samples"
@@ -151,12 +152,12 @@ async def test_trajectories_equal_the_library(client: AsyncClient, session: str,
 
 async def test_trajectories_contain_the_sessions_of_subagents(client: AsyncClient, session: str) -> None:
     call = {"type": "tool_use", "id": "c1", "name": "Task", "input": {"prompt": "Count."}}
-    line = {"type": "assistant", "message": {"role": "assistant", "content": [call]}}
+    line = claude.line("assistant", [call])
     await client.post(f"{session}/messages", json={"content": json.dumps(line)})
     parent = session.rpartition("/")[2]
     created = await client.post("/api/sessions", json={"source": "claude", "parentId": parent})
     subagent = created.json()["id"]
-    answer = {"type": "assistant", "message": {"role": "assistant", "content": "Seven."}}
+    answer = claude.line("assistant", "Seven.")
     await client.post(f"/api/sessions/{subagent}/messages", json={"content": json.dumps(answer)})
 
     trajectory = await projected(client, session, "atif")
@@ -168,8 +169,7 @@ async def test_trajectories_contain_the_sessions_of_subagents(client: AsyncClien
 async def test_trajectories_mark_messages_copied_from_another_session(store: Store) -> None:
     def answer(id: str) -> str:
         usage = {"input_tokens": 20, "output_tokens": 9}
-        message = {"id": id, "role": "assistant", "content": id, "usage": usage}
-        return json.dumps({"type": "assistant", "uuid": id, "message": message})
+        return json.dumps(claude.line("assistant", id, {"id": id, "usage": usage}, uuid=id))
 
     original = await store.sessions.create(source="claude")
     await store.messages.append(original.id, [answer("m1")])
@@ -188,7 +188,7 @@ async def test_trajectories_mark_messages_copied_from_another_session(store: Sto
 async def test_attributes_have_the_tools_of_the_session(client: AsyncClient, session: str) -> None:
     lines = [
         {"type": "system", "subtype": "init", "session_id": "s", "tools": ["Bash", "Read"], "model": "opus"},
-        {"type": "user", "message": {"role": "user", "content": 'Go on with the "tools".'}},
+        claude.line("user", 'Go on with the "tools".'),
     ]
     text = "".join(f"{json.dumps(line)}\n" for line in lines) + '{"tools": '
     await client.post(f"{session}/messages", content=text, headers=NDJSON)
@@ -207,11 +207,10 @@ def derived_from_events(projection: Any) -> Any:
 
 
 async def test_summary_counts_the_models_of_the_whole_session(client: AsyncClient, session: str) -> None:
-    lines: list[dict[str, Any]] = [{"type": "user", "message": {"role": "user", "content": "Start."}}]
+    lines: list[dict[str, Any]] = [claude.line("user", "Start.")]
     for number in range(600):
         model = "first" if number == 0 else "second"
-        message = {"id": f"m{number}", "role": "assistant", "model": model, "content": [TEXT_BLOCK]}
-        lines.append({"type": "assistant", "message": message})
+        lines.append(claude.line("assistant", [TEXT_BLOCK], {"id": f"m{number}", "model": model}))
     lines.append({"type": "assistant", "message": {"model": "<synthetic>", "content": [TEXT_BLOCK]}})
     await client.post(f"{session}/messages", content="\n".join(map(json.dumps, lines)), headers=NDJSON)
 
@@ -225,9 +224,9 @@ async def test_queued_prompt_does_not_name_the_session(client: AsyncClient, sess
     lines = [
         {"type": "queue-operation", "operation": "enqueue", "content": "And the other one?"},
         {"type": "queue-operation", "operation": "dequeue"},
-        {"type": "user", "message": {"role": "user", "content": "Fix the test."}},
+        claude.line("user", "Fix the test."),
         {"type": "assistant", "message": {"id": "m1", "content": [TEXT_BLOCK]}},
-        {"type": "user", "message": {"role": "user", "content": "And the other one?"}},
+        claude.line("user", "And the other one?"),
     ]
     await client.post(f"{session}/messages", content="\n".join(map(json.dumps, lines)), headers=NDJSON)
 
@@ -567,7 +566,7 @@ async def test_attributes_since_the_last_summary(
     monkeypatch.setattr(standard_pages, "_PAGE", 2)
     texts = ["x" * 6000, "A summary.", "y" * 6000, "Another summary.", "Go on."]
     for number, text in enumerate(texts):
-        line = {"type": "user", "uuid": str(number), "message": {"role": "user", "content": text}}
+        line = claude.line("user", text, uuid=str(number))
         fields = {"isCompactSummary": True} if "summary" in text else {}
         await client.post(f"{session}/messages", json={"content": json.dumps({**line, **fields})})
 

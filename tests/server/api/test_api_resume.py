@@ -10,21 +10,14 @@ from httpx2 import AsyncClient
 from ash_client import AsyncAshClient
 from ash_server import Store
 from ash_server.errors import SessionNotFound
+from tests.shared.records import claude
 
 ID = "0f3c2b1a-9d8e-4c7b-a6f5-1e2d3c4b5a69"
 TOKEN = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0dF3gH6"
 
 
 def prompt(**fields: Any) -> str:
-    return json.dumps(
-        {
-            "type": "user",
-            "uuid": "u1",
-            "sessionId": ID,
-            "message": {"role": "user", "content": "Go"},
-            **fields,
-        }
-    )
+    return json.dumps(claude.line("user", "Go", uuid="u1", sessionId=ID) | fields)
 
 
 async def create(client: AsyncClient, *lines: str, machine: str = "anvil") -> str:

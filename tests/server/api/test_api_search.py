@@ -10,6 +10,7 @@ from httpx2 import AsyncClient
 from psycopg import AsyncConnection
 
 from ash_server.live import search_indexer
+from tests.shared.records import claude
 from tests.waiting import until
 
 PROMPT = (
@@ -79,7 +80,7 @@ async def test_finds_messages_just_stored(own_client: AsyncClient) -> None:
 @pytest.mark.parametrize("redact", ["false", "true"])
 async def test_search_ignores_accents(own_client: AsyncClient, redact: str) -> None:
     """Accents are ignored in queries and texts, for titles, all sessions and one session."""
-    line = {"type": "user", "message": {"role": "user", "content": "My re\u0301sumé lies at LODZ."}}
+    line = claude.line("user", "My re\u0301sumé lies at LODZ.")
     session = await store(own_client, json.dumps(line), title="Résumé for Lodz")
     paths = {"/api/sessions": "sessions", "/api/search": "results", f"/api/sessions/{session}/search": "hits"}
     missed = [
@@ -251,7 +252,7 @@ async def test_concurrent_searches(own_client: AsyncClient) -> None:
     session = await store(own_client)
 
     async def append_and_search(number: int) -> int:
-        line = json.dumps({"type": "user", "message": {"role": "user", "content": f"bird{number}x"}})
+        line = json.dumps(claude.line("user", f"bird{number}x"))
         await append(own_client, session, line)
         return len((await own_client.get(f"/api/search?q=bird{number}x")).json()["results"])
 

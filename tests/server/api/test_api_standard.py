@@ -125,17 +125,15 @@ async def test_pages_do_not_split_turns(
 async def test_turn_over_several_pages_is_counted_once(client: AsyncClient, session: str) -> None:
     """Late usage and repeated texts are assigned correctly for every page size."""
     counted = {"input_tokens": 9, "output_tokens": 4}
-    info = {"total_token_usage": counted, "last_token_usage": counted}
 
     def run(number: int) -> list[str]:
         done = f"Done {number}."
-        spent = {**info, "total_token_usage": {"input_tokens": number}}
         records = [
             codex.message_item("user", f"Go {number}."),
             *(codex.call_item(f"c{number}-{each}", "ls") for each in range(30)),
             codex.event("agent_message", message=done),
             codex.message_item("assistant", done),
-            codex.event("token_count", info=spent),
+            codex.token_count({"input_tokens": number}, counted),
         ]
         return list(map(json.dumps, records))
 

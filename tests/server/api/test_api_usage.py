@@ -16,6 +16,7 @@ from ash_server.store import Store
 from ash_server.store.access.keys import SCOPES
 from tests.server.api.conftest import SECRET, bearer, create_key
 from tests.server.app_client import app_client
+from tests.shared.records import claude
 
 TOKEN = "xoxb-3141592653-5897932384626433832795"
 
@@ -34,19 +35,14 @@ def answer(
     number: int, moment: str | None, tokens: int, *, model: str = "opus", cwd: str = "/srv/site"
 ) -> str:
     """Return a record of Claude Code with this many input tokens."""
-    record: dict[str, Any] = {
-        "type": "assistant",
-        "uuid": f"u{number}",
-        "cwd": cwd,
-        "requestId": f"r{number}",
-        "message": {
-            "id": f"m{number}",
-            "role": "assistant",
-            "model": model,
-            "content": [{"type": "text", "text": "Done."}],
-            "usage": {"input_tokens": tokens, "output_tokens": 0},
-        },
-    }
+    record: dict[str, Any] = claude.line(
+        "assistant",
+        [claude.text("Done.")],
+        {"id": f"m{number}", "model": model, "usage": {"input_tokens": tokens, "output_tokens": 0}},
+        uuid=f"u{number}",
+        cwd=cwd,
+        requestId=f"r{number}",
+    )
     return json.dumps(record if moment is None else {**record, "timestamp": moment})
 
 

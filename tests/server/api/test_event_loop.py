@@ -15,14 +15,15 @@ import pytest
 from httpx2 import ASGITransport, AsyncClient, Response
 from litestar import Litestar
 
+from tests.shared.records import claude
+
 MAX_CALLS = 80_000
 """Per callback of the loop; about 30 ms."""
 
 
 def claude_line(blocks: int) -> str:
     content = [{"type": "text", "text": "a"}] * blocks
-    message = {"id": "msg_1", "role": "assistant", "content": content}
-    return json.dumps({"type": "assistant", "message": message}, separators=(",", ":"))
+    return json.dumps(claude.line("assistant", content, {"id": "msg_1"}), separators=(",", ":"))
 
 
 TEXTS = {

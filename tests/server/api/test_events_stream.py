@@ -24,6 +24,7 @@ from ash_server.store.log.stored_json import encode_whole
 from ash_server.store.log.writer import derive
 from ash_shared import transform_messages
 from ash_shared.eventlog import Normalizer, parse_line
+from tests.shared.records import claude
 from tests.shared.sample_files import CORPUS, spread
 from tests.waiting import TIMEOUT
 
@@ -151,8 +152,7 @@ def test_all_routes_return_events_in_full(base: str, session_id: str) -> None:
     """Every route fills in the values that a row of the table leaves to the text of its message."""
     printed = 'näive "quotes"\n' * 200
     result = {"type": "tool_result", "tool_use_id": "call_1", "content": printed}
-    message = {"role": "user", "content": [result]}
-    line = {"type": "user", "uuid": "u3", "message": message, "toolUseResult": {"stdout": printed}}
+    line = claude.line("user", [result], uuid="u3", toolUseResult={"stdout": printed})
     large = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
     timed = [f'{{"timestamp":"2026-03-02T09:00:00.000Z",{each[1:]}' for each in (*LINES[:2], large, LINES[3])]
     post_lines(base, *timed, end=False)

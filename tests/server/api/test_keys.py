@@ -31,6 +31,7 @@ from ash_server.store.log.subscriptions import IDLE_SECONDS, Hub
 from tests.openapi_document import DOCUMENT
 from tests.server.api.conftest import SECRET, bearer, create_key, served
 from tests.server.app_client import BASE, app_client
+from tests.shared.records import claude
 from tests.waiting import TIMEOUT, until
 
 OPERATIONS = [
@@ -70,7 +71,7 @@ async def create_team(store: Store, tenant: str) -> Team:
     await store.keys.revoke(revoked)
     theirs = store.for_tenant(await store.get_tenant(tenant))
     session = await theirs.sessions.create(source="claude", external_id=CANARY, title=f"{CANARY} {tenant}")
-    line = {"type": "user", "uuid": CANARY, "message": {"role": "user", "content": f"{CANARY} {tenant}"}}
+    line = claude.line("user", f"{CANARY} {tenant}", uuid=CANARY)
     await theirs.messages.append(session.id, [json.dumps(line), '{"type": "canary_type"}'])
     return Team(keys, str(session.id))
 

@@ -32,6 +32,7 @@ from ash_shared.projections.session_summary import SessionSummary
 from tests.server.api.conftest import SECRET, bearer, create_key, served
 from tests.server.api.test_keys import Team, create_team
 from tests.server.cli.test_cli_serve import COMMAND
+from tests.shared.records import claude
 from tests.waiting import TIMEOUT
 
 TOOLS = [
@@ -70,7 +71,7 @@ async def read(client: Client, tool: str, **arguments: Any) -> Any:
 
 
 def user_line(text: str) -> str:
-    return json.dumps({"type": "user", "uuid": str(uuid4()), "message": {"role": "user", "content": text}})
+    return json.dumps(claude.line("user", text, uuid=str(uuid4())))
 
 
 @pytest.fixture
@@ -233,9 +234,8 @@ async def test_leaves_out_blocks_of_a_large_message(server: str) -> None:
 async def test_long_changes_have_no_edits(server: str) -> None:
     async with AsyncAshClient(server) as ash, connected(server) as client:
         session = await ash.create_session(source="claude")
-        block = {"type": "tool_use", "name": "Write", "input": {"file_path": "/a", "content": "a"}}
-        content = [{**block, "id": f"t{number}"} for number in range(300)]
-        await ash.append(session.id, [json.dumps({"type": "assistant", "message": {"content": content}})])
+        content = [claude.call(f"t{number}", "Write", file_path="/a", content="a") for number in range(300)]
+        await ash.append(session.id, [json.dumps(claude.line("assistant", content))])
         whole = await ash.get_changes(session.id)
         page = await read(client, "read_changes", session_id=str(session.id))
 
@@ -247,15 +247,9 @@ async def test_long_changes_have_no_edits(server: str) -> None:
 async def test_long_facts_have_fewer_files(server: str) -> None:
     async with AsyncAshClient(server) as ash, connected(server) as client:
         session = await ash.create_session(source="claude")
-        block = {"type": "tool_use", "name": "Read"}
-        content = [
-            {**block, "id": f"t{number}", "input": {"file_path": f"/{number:0200}"}} for number in range(300)
-        ]
-        results = [{"type": "tool_result", "tool_use_id": each["id"], "content": "a"} for each in content]
-        lines = [
-            {"type": "assistant", "message": {"content": content}},
-            {"type": "user", "message": {"content": results}},
-        ]
+        content = [claude.call(f"t{number}", "Read", file_path=f"/{number:0200}") for number in range(300)]
+        results = [claude.tool_result(each["id"], "a") for each in content]
+        lines = [claude.line("assistant", content), claude.line("user", results)]
         await ash.append(session.id, [json.dumps(line) for line in lines])
         whole = json.loads((await ash.get_facts(session.id)).model_dump_json())
         page = await read(client, "read_session_facts", session_id=str(session.id))

@@ -17,6 +17,7 @@ from ash_server.store import Store
 from tests.cluster import not_on_cluster
 from tests.server.api.conftest import SECRET as KEY_SECRET
 from tests.server.api.conftest import bearer, create_key
+from tests.shared.records import claude
 from tests.waiting import wait_until
 
 SECRET = "canary-7f3b"
@@ -178,18 +179,18 @@ async def test_usage_by_source_and_model(own_client: AsyncClient) -> None:
         "cache_read_input_tokens": 3,
         "cache_creation_input_tokens": 1_000_000,
     }
-    content = [{"type": "text", "text": "Done."}]
-    message = {
-        "id": "m1",
-        "role": "assistant",
-        "model": "claude-opus-4-5",
-        "usage": usage,
-        "content": content,
-    }
-    record = {"type": "assistant", "uuid": "u1", "timestamp": "2026-11-02T09:00:00Z", "message": message}
-    unpriced = {**record, "uuid": "u2", "message": {**message, "id": "m2", "model": "new"}}
+    records = [
+        claude.line(
+            "assistant",
+            [claude.text("Done.")],
+            {"id": f"m{number}", "model": model, "usage": usage},
+            uuid=f"u{number}",
+            timestamp="2026-11-02T09:00:00Z",
+        )
+        for number, model in enumerate(("claude-opus-4-5", "new"))
+    ]
     session = (await own_client.post("/api/sessions", json={})).json()["id"]
-    lines = [{"content": json.dumps(each)} for each in (record, unpriced)]
+    lines = [{"content": json.dumps(each)} for each in records]
     await own_client.post(f"/api/sessions/{session}/messages", json=lines)
     samples = {
         name: value

@@ -17,6 +17,7 @@ from ash_server.store import Store
 from tests.openapi_document import DOCUMENT
 from tests.server.api.conftest import SECRET, bearer, create_key
 from tests.server.app_client import app_client
+from tests.shared.records import claude
 from tests.waiting import until
 
 DIGITS = "31415926535897932384626433832795"
@@ -161,37 +162,19 @@ def test_each_argument_of_a_tool_has_a_decision() -> None:
 
 
 LINES = [
-    {
-        "type": "user",
-        "uuid": str(uuid4()),
-        "sessionId": TOKEN,
-        "cwd": f"/home/ada/{TOKEN}/site",
-        "message": {"role": "user", "content": f"heron {TOKEN} and {URL}"},
-    },
-    {
-        "type": "assistant",
-        "uuid": str(uuid4()),
-        "cwd": f"/home/ada/{TOKEN}/site",
-        "message": {
-            "role": "assistant",
-            "model": TOKEN,
-            "usage": {"input_tokens": 1, "output_tokens": 1},
-            "content": [
-                {
-                    "type": "tool_use",
-                    "id": "t1",
-                    "name": "configure",
-                    "input": {"aws_secret_access_key": AWS_KEY},
-                },
-                {
-                    "type": "tool_use",
-                    "id": "t2",
-                    "name": "Write",
-                    "input": {"file_path": f"/home/ada/{TOKEN}", "content": AWS_TEXT},
-                },
-            ],
-        },
-    },
+    claude.line(
+        "user", f"heron {TOKEN} and {URL}", uuid=str(uuid4()), sessionId=TOKEN, cwd=f"/home/ada/{TOKEN}/site"
+    ),
+    claude.line(
+        "assistant",
+        [
+            claude.call("t1", "configure", aws_secret_access_key=AWS_KEY),
+            claude.call("t2", "Write", file_path=f"/home/ada/{TOKEN}", content=AWS_TEXT),
+        ],
+        {"model": TOKEN, "usage": {"input_tokens": 1, "output_tokens": 1}},
+        uuid=str(uuid4()),
+        cwd=f"/home/ada/{TOKEN}/site",
+    ),
 ]
 
 

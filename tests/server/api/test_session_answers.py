@@ -12,6 +12,7 @@ from httpx2 import AsyncClient
 from ash_server.app import create_app
 from ash_server.settings import Settings
 from tests.server.app_client import app_client
+from tests.shared.records import claude
 
 TOKEN = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0dF3gH6"
 PRICES = {"opus": {"input": 1, "output": 10, "cache_read": 0.1, "cache_write": 2}}
@@ -26,9 +27,14 @@ async def client(database_url: str, tmp_path: Path) -> AsyncIterator[AsyncClient
 
 
 def line(role: str, content: str, **more: Any) -> str:
-    message = {"role": role, "content": [{"type": "text", "text": content}], **more}
     return json.dumps(
-        {"type": role, "uuid": str(uuid4()), "timestamp": "2026-03-10T11:00:00Z", "message": message}
+        claude.line(
+            role,
+            [claude.text(content)],
+            more,
+            uuid=str(uuid4()),
+            timestamp="2026-03-10T11:00:00Z",
+        )
     )
 
 

@@ -19,6 +19,7 @@ from ash_server.store.access.shares import ShareNotFound
 from ash_server.store.connections.pool import direct_url
 from tests.server.api.conftest import SECRET, bearer, create_key
 from tests.server.app_client import app_client
+from tests.shared.records import claude
 
 TOKEN = "xoxb-" + "2718281828-31415926535897932384626433"
 """A token in the format of Slack."""
@@ -54,10 +55,7 @@ class Shared(NamedTuple):
         return (await self.client.get(path)).text
 
     async def append(self, *texts: str, **fields: Any) -> None:
-        lines = [
-            {"type": "user", "uuid": str(uuid4()), "message": {"role": "user", "content": text}, **fields}
-            for text in texts
-        ]
+        lines = [claude.line("user", text, uuid=str(uuid4()), **fields) for text in texts]
         await self.store.messages.append(self.session, list(map(json.dumps, lines)))
 
 

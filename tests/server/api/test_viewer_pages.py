@@ -17,6 +17,7 @@ from ash_server.settings import Settings
 from ash_server.transfer.exporting.html import frame
 from ash_server.viewer import viewer
 from tests.server.app_client import app_client
+from tests.shared.records import claude
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 PROVIDERS_ID = "5e1f7c92-4a0b-4f37-9d25-8c1a6f3e0b74"
@@ -330,8 +331,7 @@ async def test_link_header_preloads_the_first_requests(
 
 
 async def test_link_header_preloads_the_beginning_of_a_finished_session(client: AsyncClient) -> None:
-    message = {"message": {"role": "user", "content": "Go on."}}
-    line = json.dumps({"type": "user", "uuid": "u1", "timestamp": "2026-03-10T11:00:00Z", **message})
+    line = json.dumps(claude.line("user", "Go on.", uuid="u1", timestamp="2026-03-10T11:00:00Z"))
     created = await client.post("/api/sessions", json={"source": "claude"})
     session = f"/api/sessions/{created.json()['id']}"
     body = {"Content-Type": "application/x-ndjson"}

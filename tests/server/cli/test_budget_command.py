@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.server.cli.test_cli import Ash, ash, written
+from tests.shared.records import claude
 
 __all__ = ["ash"]
 
@@ -81,14 +82,12 @@ def test_refused_budgets(ash: Ash, arguments: list[str], message: str) -> None:
 
 def test_usage_warns_of_passed_budgets(ash: Ash, tmp_path: Path) -> None:
     usage = {"input_tokens": 1_000_000, "output_tokens": 0}
-    message = {
-        "id": "m",
-        "role": "assistant",
-        "model": "claude-opus-4-5-20251101",
-        "content": [{"type": "text", "text": "Hi"}],
-        "usage": usage,
-    }
-    answer = {"type": "assistant", "timestamp": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "message": message}
+    answer = claude.line(
+        "assistant",
+        [claude.text("Hi")],
+        {"id": "m", "model": "claude-opus-4-5-20251101", "usage": usage},
+        timestamp=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+    )
     transcript = written(tmp_path / "s.jsonl", json.dumps(answer) + "\n")
     assert ash("import", str(transcript)).code == 0
     assert ash("budget", "set", "50/month").code == 0

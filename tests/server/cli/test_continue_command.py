@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.server.cli.test_cli import Ash, Ran, ash
+from tests.shared.records import claude
 
 __all__ = ["ash"]
 
@@ -16,9 +17,7 @@ TOKEN = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0dF3gH6"
 
 
 def line(role: str, content: Any, **fields: Any) -> str:
-    return json.dumps(
-        {"type": role, "sessionId": "s1", "message": {"role": role, "content": content}, **fields}
-    )
+    return json.dumps(claude.line(role, content, sessionId="s1", **fields))
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from ash_server.cli.common.local_store import LocalStore
 from ash_server.cli.delete import with_trees
 from ash_server.store import Store
 from tests.server.cli.test_cli import Ran, ran_here
+from tests.shared.records import claude
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ async def create(store: Store, name: str, *, parent: UUID | None = None, days: f
     """Create a session with a last message of this age in days."""
     session = await store.sessions.create(source="claude", external_id=name, parent_id=parent)
     time = (datetime.now(UTC) - timedelta(days=days)).isoformat()
-    line: dict[str, Any] = {"type": "user", "timestamp": time, "message": {"role": "user", "content": name}}
+    line: dict[str, Any] = claude.line("user", name, timestamp=time)
     await store.messages.append(session.id, [json.dumps(line)])
     return session.id
 

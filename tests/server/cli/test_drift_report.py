@@ -9,6 +9,7 @@ import pytest
 from ash_server.cli.drift.shapes import Shape, is_literal, shape_of
 from tests.secret_samples import SECRETS
 from tests.server.cli.test_cli import USER, Ash, Ran, ash, written
+from tests.shared.records import claude
 
 __all__ = ["ash"]
 
@@ -77,7 +78,7 @@ def test_report_has_the_shapes_of_unknown_records(ash: Ash, tmp_path: Path) -> N
 
 
 def test_there_is_no_report_without_drift(ash: Ash, tmp_path: Path) -> None:
-    written(tmp_path / "s.jsonl", lines({"type": "user", "message": {"role": "user", "content": "hi"}}))
+    written(tmp_path / "s.jsonl", lines(claude.line("user", "hi")))
 
     done = ash("drift", "s.jsonl", "--report", "r.json", **NO_DATABASE)
 
@@ -115,10 +116,7 @@ HOSTILE: list[dict[str, Any]] = [
     {"type": "holo-frame", "kind": [VALUE], "role": {"type": [VALUE]}},
     {"type": f"/{VALUE}", "a": 1},
     {"type": "holo-frame", "version": f"2.1.0-{VALUE}"},
-    {
-        "type": "user",
-        "message": {"role": "user", "content": [{"type": "text", "text": {VALUE: 5, "a b": 1}}]},
-    },
+    claude.line("user", [{"type": "text", "text": {VALUE: 5, "a b": 1}}]),
     {"type": "holo-frame", **{f"{VALUE}:{number}": number for number in range(200)}},
 ]
 

@@ -11,11 +11,12 @@ import pytest
 from tests.server.cli.test_cli import Ran, ran_here
 from tests.server.cli.test_cli_serve import running
 from tests.shared.projections.atif_schema import Trajectory
+from tests.shared.records import claude
 
 PNG = b"\x89PNG\r\n\x1a\n"
 SOURCE = {"type": "base64", "media_type": "image/png", "data": b64encode(PNG).decode()}
 PROMPT = [{"type": "text", "text": "Which knot?"}, {"type": "image", "source": SOURCE}]
-LINE = {"type": "user", "uuid": "u1", "sessionId": "s1", "message": {"role": "user", "content": PROMPT}}
+LINE = claude.line("user", PROMPT, uuid="u1", sessionId="s1")
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ def test_an_exported_trajectory_can_be_imported(environment: dict[str, str], tmp
 @pytest.mark.parametrize("form", ["atif", "otlp"])
 def test_a_document_without_secrets(environment: dict[str, str], tmp_path: Path, form: str) -> None:
     token = "ghp_" + "a1B2c3D4e5" * 4
-    line = {"type": "user", "uuid": "u1", "message": {"role": "user", "content": f"Use {token}"}}
+    line = claude.line("user", f"Use {token}", uuid="u1")
     (tmp_path / "token.jsonl").write_text(json.dumps(line))
     run(environment, "import", "token.jsonl", "--as", "token")
 
@@ -74,7 +75,7 @@ def test_binary_values_of_databases_are_hidden(
 ) -> None:
     value = b64encode(b"\x0a\x28ghp_" + b"a1B2c3D4e5" * 4).decode()
     row = {"table": "steps", "key": 1, "columns": {"idx": 1, "data": {"base64": value}}}
-    line = {"type": "user", "uuid": "u1", "message": {"role": "user", "content": json.dumps(row)}}
+    line = claude.line("user", json.dumps(row), uuid="u1")
     (tmp_path / "rows.jsonl").write_text(f"{json.dumps(line)}\n{json.dumps(row)}\n")
     run(environment, "import", "rows.jsonl", "--as", "rows")
 

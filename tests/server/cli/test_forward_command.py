@@ -30,6 +30,7 @@ from tests.cluster import not_on_cluster
 from tests.conftest import at_database, new_database
 from tests.server.api.conftest import served
 from tests.server.cli.test_cli import COMMAND, Ran, environment, ran_here
+from tests.shared.records import claude
 from tests.waiting import TIMEOUT
 
 TOKEN = "ghp_" + "a1B2c3D4e5" * 4
@@ -38,23 +39,18 @@ KEY = "Bearer key-of-the-backend"
 
 def line(number: int, role: str, *blocks: dict[str, Any]) -> str:
     time = f"2026-11-02T09:00:{number:02}Z"
-    message: dict[str, Any] = {"role": role, "content": list(blocks)}
-    if role == "assistant":
-        message |= {"id": f"m{number}", "model": "claude-opus-4-5", "stop_reason": "end_turn"}
-    return json.dumps({"type": role, "uuid": f"u{number}", "timestamp": time, "message": message}) + "\n"
+    answer = {"id": f"m{number}", "model": "claude-opus-4-5", "stop_reason": "end_turn"}
+    message = answer if role == "assistant" else None
+    return json.dumps(claude.line(role, list(blocks), message, uuid=f"u{number}", timestamp=time)) + "\n"
 
 
-def said(text: str) -> dict[str, Any]:
-    return {"type": "text", "text": text}
-
-
-CALL = {"type": "tool_use", "id": "c1", "name": "Bash", "input": {"command": "pytest"}}
-RESULT = {"type": "tool_result", "tool_use_id": "c1", "content": "1 failed"}
+CALL = claude.call("c1", "Bash", command="pytest")
+RESULT = claude.tool_result("c1", "1 failed")
 TURN = (
-    line(1, "user", said(f"Which tests fail with {TOKEN}?"))
-    + line(2, "assistant", said("Let me see."), CALL)
+    line(1, "user", claude.text(f"Which tests fail with {TOKEN}?"))
+    + line(2, "assistant", claude.text("Let me see."), CALL)
     + line(3, "user", RESULT)
-    + line(4, "assistant", said("One."))
+    + line(4, "assistant", claude.text("One."))
 )
 SPANS_OF_TURN = 4
 
@@ -133,7 +129,7 @@ def test_a_session_arrives_at_another_ash_once(ash: Forward, tmp_path: Path, oth
         first = ash("forward", url, "--once", "--idle", "0")
         again = ash("forward", url, "--once", "--idle", "0")
         (tmp_path / "turn.jsonl").write_text(
-            TURN + line(5, "user", said("Why?")) + line(6, "assistant", said("A path."))
+            TURN + line(5, "user", claude.text("Why?")) + line(6, "assistant", claude.text("A path."))
         )
         ash("import", "turn.jsonl", "--as", "turn")
         grown = ash("forward", url, "--once", "--idle", "0")
@@ -334,7 +330,7 @@ def test_follows_sessions_until_it_is_interrupted(ash: Forward, tmp_path: Path, 
     with backend.serve() as url, forwarding(tmp_path, database_url, url) as process:
         assert process.stdout is not None
         first = process.stdout.readline()
-        (tmp_path / "turn.jsonl").write_text(TURN + line(5, "user", said("Why?")))
+        (tmp_path / "turn.jsonl").write_text(TURN + line(5, "user", claude.text("Why?")))
         ash("import", "turn.jsonl", "--as", "turn")
         second = process.stdout.readline()
         other = ash("forward", url, "--once")
@@ -456,14 +452,14 @@ def test_complete_spans_are_the_same_after_later_messages() -> None:
     """An answer is divided by the result of its first call, and its usage is in its last line."""
     other = {**CALL, "id": "c2"}
     lines = [
-        line(1, "user", said("Which tests fail?")),
+        line(1, "user", claude.text("Which tests fail?")),
         line(2, "assistant", CALL),
         line(3, "user", RESULT),
         line(4, "assistant", other).replace('"m4"', '"m2"'),
         line(5, "user", {**RESULT, "tool_use_id": "c2"}),
-        line(6, "assistant", said("One.")),
-        line(7, "user", said("Why?")),
-        line(8, "assistant", said("A path.")),
+        line(6, "assistant", claude.text("One.")),
+        line(7, "user", claude.text("Why?")),
+        line(8, "assistant", claude.text("A path.")),
     ]
     usage = '"usage": {"input_tokens": 3, "output_tokens": 40}, "model"'
     lines = [each.replace('"model"', usage) for each in lines]

@@ -20,6 +20,7 @@ from tests.conftest import at_database, new_database
 from tests.server.cli.test_cli import COMMAND, ran_here
 from tests.server.cli.test_cli_serve import answer, running, stopped
 from tests.server.opencode_database import PARENT, write_database
+from tests.shared.records import claude
 
 LINE = '{"type":"user","message":{"role":"user","content":"Why is it late?"}}\n'
 UNKNOWN = "ash: no file and no session matches 'nothing'; `ash sessions` lists the sessions\n"
@@ -168,17 +169,12 @@ def test_writes_a_page_without_a_store(tmp_path: Path, file: Path) -> None:
     assert not (tmp_path / "ash").exists()
 
 
-PRICED = {
-    "type": "assistant",
-    "timestamp": "2026-11-28T09:00:00Z",
-    "message": {
-        "id": "m1",
-        "role": "assistant",
-        "model": "claude-opus-4-5",
-        "content": [{"type": "text", "text": "Done."}],
-        "usage": {"input_tokens": 100_000, "output_tokens": 0},
-    },
-}
+PRICED = claude.line(
+    "assistant",
+    [claude.text("Done.")],
+    {"id": "m1", "model": "claude-opus-4-5", "usage": {"input_tokens": 100_000, "output_tokens": 0}},
+    timestamp="2026-11-28T09:00:00Z",
+)
 
 
 def test_page_without_a_store_has_the_cost(tmp_path: Path, file: Path) -> None:

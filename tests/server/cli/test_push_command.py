@@ -40,6 +40,7 @@ from tests.server.opencode_database import (
     update,
     write_database,
 )
+from tests.shared.records import claude
 from tests.shared.records.codex import line as codex_line
 from tests.waiting import TIMEOUT, until, wait_until
 
@@ -83,13 +84,7 @@ def counts(ran: Ran) -> dict[str, Any]:
 
 
 def said(number: int, text: str, session: str = SESSION) -> str:
-    line = {
-        "type": "user",
-        "uuid": f"u{number}",
-        "sessionId": session,
-        "cwd": "/work/shop",
-        "message": {"role": "user", "content": text},
-    }
+    line = claude.line("user", text, uuid=f"u{number}", sessionId=session, cwd="/work/shop")
     return json.dumps(line) + "\n"
 
 

@@ -18,63 +18,41 @@ from ash_server.cli.main import ash as ash_command
 from tests.conftest import at_database, new_database
 from tests.server.cli.test_cli import COMMAND, SAMPLES, Ran, ran_here, written
 from tests.server.cli.test_cli_serve import serving
+from tests.shared.records import claude
 
 PAGE = Path(__file__).parents[3] / "docs" / "remote.md"
 NOWHERE = "http://127.0.0.1:9"
 TOKEN = "ghp_" + "a1B2c3D4e5" * 4
 PNG = {"type": "base64", "media_type": "image/png", "data": b64encode(b"\x89PNG\r\n\x1a\n").decode()}
 LINES = (
-    {
-        "type": "user",
-        "uuid": "u1",
-        "sessionId": "0c9b7d9e-3f53-4b6c-9d3c-6d3f0f1c2a11",
-        "timestamp": "2026-11-02T09:00:00.5Z",
-        "cwd": "/srv/site",
-        "message": {
-            "role": "user",
-            "content": [
-                {"type": "text", "text": f"Which 🙂 heron? {TOKEN}"},
-                {"type": "image", "source": PNG},
-            ],
-        },
-    },
-    {
-        "type": "assistant",
-        "uuid": "u2",
-        "timestamp": "2026-11-02T09:00:01Z",
-        "cwd": "/srv/site",
-        "message": {
-            "id": "m1",
-            "role": "assistant",
-            "model": "claude-sonnet-4-5",
-            "content": [
-                {
-                    "type": "tool_use",
-                    "id": "t1",
-                    "name": "Grep",
-                    "input": {"pattern": "heron", "limit": 1e22},
-                },
-                {"type": "hologram", "depth": 0.1},
-            ],
-            "usage": {"input_tokens": 1_000_000, "output_tokens": 17},
-        },
-    },
-    {
-        "type": "user",
-        "uuid": "u3",
-        "timestamp": "2026-11-02T09:00:02Z",
-        "message": {
-            "role": "user",
-            "content": [
-                {
-                    "type": "tool_result",
-                    "tool_use_id": "t1",
-                    "is_error": True,
-                    "content": "birds.txt:\u001b[31m grey heron \u202egnihtemos \ud83d",
-                }
-            ],
-        },
-    },
+    claude.line(
+        "user",
+        [
+            claude.text(f"Which 🙂 heron? {TOKEN}"),
+            {"type": "image", "source": PNG},
+        ],
+        uuid="u1",
+        sessionId="0c9b7d9e-3f53-4b6c-9d3c-6d3f0f1c2a11",
+        timestamp="2026-11-02T09:00:00.5Z",
+        cwd="/srv/site",
+    ),
+    claude.line(
+        "assistant",
+        [
+            claude.call("t1", "Grep", pattern="heron", limit=1e22),
+            {"type": "hologram", "depth": 0.1},
+        ],
+        {"id": "m1", "model": "claude-sonnet-4-5", "usage": {"input_tokens": 1_000_000, "output_tokens": 17}},
+        uuid="u2",
+        timestamp="2026-11-02T09:00:01Z",
+        cwd="/srv/site",
+    ),
+    claude.line(
+        "user",
+        [claude.tool_result("t1", "birds.txt:\u001b[31m grey heron \u202egnihtemos \ud83d", is_error=True)],
+        uuid="u3",
+        timestamp="2026-11-02T09:00:02Z",
+    ),
 )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.server.cli.test_cli import COMMAND, Ash, Ran, ash, environment
+from tests.shared.records import claude
 
 __all__ = ["ash"]
 
@@ -23,8 +24,7 @@ sys.exit(3)
 
 
 def line(**fields: Any) -> str:
-    message = {"role": "user", "content": "Go"}
-    return json.dumps({"type": "user", "uuid": "u1", "sessionId": ID, "message": message, **fields}) + "\n"
+    return json.dumps(claude.line("user", "Go", uuid="u1", sessionId=ID) | fields) + "\n"
 
 
 @pytest.fixture

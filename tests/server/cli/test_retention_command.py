@@ -11,12 +11,13 @@ from ash_server.cli.retention import describe_retention
 from ash_server.store.connections.pool import direct_url
 from ash_shared.model.reports.retention import RetentionPolicy
 from tests.server.cli.test_cli import Ash, ash, written
+from tests.shared.records import claude
 
 __all__ = ["ash"]
 
 
 def test_set_show_run_and_off(ash: Ash, tmp_path: Path) -> None:
-    line = {"type": "user", "message": {"role": "user", "content": "Hi"}}
+    line = claude.line("user", "Hi")
     ash("import", str(written(tmp_path / "s.jsonl", json.dumps(line) + "\n")))
     policy = "sessions without a change for 2y are deleted 30 days after they are scheduled"
 
@@ -68,7 +69,7 @@ def test_refused_policies(ash: Ash, arguments: list[str], message: str) -> None:
 
 
 def test_cold_sessions(ash: Ash, tmp_path: Path) -> None:
-    line = {"type": "user", "message": {"role": "user", "content": "Hi"}}
+    line = claude.line("user", "Hi")
     file = written(tmp_path / "s.jsonl", json.dumps(line) + "\n")
     ash("import", str(file), "--as", "s")
 
@@ -88,10 +89,7 @@ def test_cold_sessions(ash: Ash, tmp_path: Path) -> None:
 
 
 def test_an_unchanged_file_leaves_its_session_cold(ash: Ash, tmp_path: Path, database_url: str) -> None:
-    lines = [
-        json.dumps({"type": "user", "uuid": uuid, "message": {"role": "user", "content": "Hi"}}) + "\n"
-        for uuid in ("u1", "u2", "u3")
-    ]
+    lines = [json.dumps(claude.line("user", "Hi", uuid=uuid)) + "\n" for uuid in ("u1", "u2", "u3")]
     file = written(tmp_path / "s.jsonl", "".join(lines[:2]))
     ash("import", str(file))
     ash("cold", "set", "180d")

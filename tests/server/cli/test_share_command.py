@@ -10,6 +10,7 @@ import pytest
 from ash_server.store import Store
 from ash_server.store.access.shares import ShareNotFound
 from tests.server.cli.test_cli import Ran, ran_here
+from tests.shared.records import claude
 
 TOKEN = "xoxb-" + "2718281828-31415926535897932384626433"
 """A token in the format of Slack."""
@@ -26,7 +27,7 @@ async def secrets(store: Store) -> None:
     """A session with secrets, and one without."""
     session = await store.sessions.create(source="claude", external_id="secrets", title=f"Use {TOKEN}")
     texts = [f"{TOKEN} and {GITHUB}", "nothing", f"again {GITHUB} {GITHUB[:-1]}0"]
-    lines = [json.dumps({"type": "user", "message": {"role": "user", "content": text}}) for text in texts]
+    lines = [json.dumps(claude.line("user", text)) for text in texts]
     await store.messages.append(session.id, lines)
     await store.sessions.update_labels(session.id, note=f"from {TOKEN}", archived=True)
     await store.sessions.create(external_id="clean")

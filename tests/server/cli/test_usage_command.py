@@ -13,6 +13,7 @@ import pytest
 from ash_client import AshClient
 from tests.server.cli.test_cli import Ash, ash, written
 from tests.server.cli.test_cli_serve import running
+from tests.shared.records import claude
 
 __all__ = ["ash"]
 
@@ -20,21 +21,15 @@ FORMATS = ((), ("--json",), ("--csv",))
 
 
 def line(number: int, moment: str, tokens: int, model: str = "claude-sonnet-4-5") -> str:
-    message = {
-        "id": f"m{number}",
-        "role": "assistant",
-        "model": model,
-        "content": [{"type": "text", "text": "Done."}],
-        "usage": {"input_tokens": tokens, "output_tokens": 1},
-    }
     return json.dumps(
-        {
-            "type": "assistant",
-            "uuid": f"u{number}",
-            "timestamp": moment,
-            "cwd": "/srv/site",
-            "message": message,
-        }
+        claude.line(
+            "assistant",
+            [claude.text("Done.")],
+            {"id": f"m{number}", "model": model, "usage": {"input_tokens": tokens, "output_tokens": 1}},
+            uuid=f"u{number}",
+            timestamp=moment,
+            cwd="/srv/site",
+        )
     )
 
 

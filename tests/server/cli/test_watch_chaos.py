@@ -19,6 +19,7 @@ import pytest
 
 from tests.server.cli.test_cli import COMMAND, environment
 from tests.server.cli.test_push_command import served_store
+from tests.shared.records import claude
 from tests.waiting import wait_until
 
 _SEED = 34
@@ -170,13 +171,7 @@ class Chaos:
 
     def _line(self, id: str) -> bytes:
         text = " ".join(self._random.choices(_WORDS, k=self._random.randint(1, 12)))
-        line = {
-            "type": "user",
-            "uuid": f"u{self._next()}",
-            "sessionId": id,
-            "cwd": "/work/shop",
-            "message": {"role": "user", "content": text},
-        }
+        line = claude.line("user", text, uuid=f"u{self._next()}", sessionId=id, cwd="/work/shop")
         return json.dumps(line, ensure_ascii=False).encode() + b"\n"
 
     def _next(self) -> int:

@@ -26,9 +26,7 @@ def write_transcript(folder: Path, *, session: str | None = "s1") -> Path:
     path = folder / "work.jsonl"
     fields: dict[str, Any] = {"uuid": "u1", "cwd": "/work/app/.claude/worktrees/fix"}
     fields |= {} if session is None else {"sessionId": session}
-    path.write_text(
-        json.dumps({"type": "user", "message": {"role": "user", "content": "Go"}, **fields}) + "\n"
-    )
+    path.write_text(json.dumps(claude.line("user", "Go", **fields)) + "\n")
     return path
 
 

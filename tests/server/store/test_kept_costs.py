@@ -19,6 +19,7 @@ from ash_server.store.usage.groups import read_groups
 from ash_server.store.usage.kept_costs import revision_of
 from ash_server.store.usage.priced_groups import read_session_costs
 from tests.cluster import not_on_cluster
+from tests.shared.records import claude
 
 MODEL = "claude-opus-4-5"
 PRICES = Prices.load()
@@ -27,13 +28,9 @@ Change = Callable[[Store, UUID], Awaitable[Any]]
 
 
 def answer(number: int, tokens: int = 10, **fields: Any) -> str:
-    message = {
-        "id": f"m{number}",
-        "model": MODEL,
-        "content": [{"type": "text", "text": f"answer {number}"}],
-        "usage": {"input_tokens": 0, "output_tokens": tokens},
-    }
-    return json.dumps({"type": "assistant", "uuid": f"u{number}", "message": message, **fields})
+    message = {"id": f"m{number}", "model": MODEL, "usage": {"input_tokens": 0, "output_tokens": tokens}}
+    content = [claude.text(f"answer {number}")]
+    return json.dumps(claude.line("assistant", content, message, uuid=f"u{number}", **fields))
 
 
 async def create(store: Store, *lines: str, **fields: Any) -> UUID:
@@ -222,9 +219,9 @@ async def test_lists_follow_costs_that_other_sessions_change(
     """The lines of a subagent in another transcript cost nothing once its own session is stored."""
     record = json.loads(answer(1, 50))
     progress = {"type": "agent_progress", "agentId": "a1", "message": record, "prompt": "Go"}
-    call = {"type": "tool_use", "id": "t1", "name": "Task", "input": {"prompt": "Go"}}
+    call = claude.call("t1", "Task", prompt="Go")
     lines = [
-        {"type": "assistant", "uuid": "c", "message": {"id": "c", "model": MODEL, "content": [call]}},
+        claude.line("assistant", [call], {"id": "c", "model": MODEL}, uuid="c"),
         {"type": "progress", "data": progress, "parentToolUseID": "t1", "toolUseID": "x", "uuid": "p"},
     ]
     parent, other = await create(store, *map(json.dumps, lines)), await create(store, answer(3, 20))

@@ -8,6 +8,7 @@ import pytest
 from ash_server import Store
 from ash_server.store.access.keys import NewKey
 from ash_server.store.lists import session_counts
+from tests.shared.records import claude
 
 TOKENS = [f"xoxb-{digit * 10}-{digit * 24}" for digit in "12"]
 
@@ -17,8 +18,10 @@ async def create(store: Store, *sessions: tuple[str, str, str]) -> None:
     for minute, (project, branch, model) in enumerate(sessions):
         session = await store.sessions.create(source="claude", machine="workstation")
         place = {"cwd": f"/srv/{project}", "gitBranch": branch, "timestamp": f"2026-11-02T09:{minute:02}:00Z"}
-        answer = {"role": "assistant", "model": model, "content": "Yes.", "usage": {"input_tokens": 1}}
-        lines = [{"type": "user", "message": {"content": "hi"}}, {"type": "assistant", "message": answer}]
+        lines = [
+            claude.line("user", "hi"),
+            claude.line("assistant", "Yes.", {"model": model, "usage": {"input_tokens": 1}}),
+        ]
         await store.messages.append(session.id, [json.dumps({**line, **place}) for line in lines])
 
 

@@ -26,6 +26,7 @@ from ash_server.store.sessions import (
 )
 from ash_shared.model.session import Session, transcript_name
 from tests.server.transcripts import TRANSCRIPT_NAMES
+from tests.shared.records import claude
 
 UNKNOWN_SESSION = UUID("00000000-0000-4000-8000-000000000000")
 
@@ -82,9 +83,7 @@ async def test_finds_the_main_session_by_the_id_of_the_provider(connection: Asyn
     """Subagents have the same id, also without a stored parent."""
     ids = [(await create_session(connection)).session.id for _ in range(3)]
     for each in ids:
-        line = json.dumps(
-            {"type": "user", "sessionId": "theirs", "message": {"role": "user", "content": "hi"}}
-        )
+        line = json.dumps(claude.line("user", "hi", sessionId="theirs"))
         await append(connection, each, [prepare_message(each, line)])
     await set_parent(connection, ids[1], ids[0])
     await set_parent(connection, ids[2], session_id_for("claude", "elsewhere"), "elsewhere")

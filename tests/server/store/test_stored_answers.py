@@ -154,10 +154,7 @@ async def inherit(store: Store) -> None:
     header: codex.Record = {"id": "c1", "parent_thread_id": "c0", "subagent_history_start_ordinal": 3}
     total = {"input_tokens": 30, "cached_input_tokens": 10, "output_tokens": 5, "total_tokens": 35}
     double = {name: 2 * count for name, count in total.items()}
-    usages = [
-        codex.event("token_count", info={"total_token_usage": each, "last_token_usage": total})
-        for each in (total, double)
-    ]
+    usages = [codex.token_count(each, total) for each in (total, double)]
     records = [codex.line("session_meta", **header), codex.message_item("user", "Go"), usages[0]]
     records += [codex.message_item("user", "Count"), codex.message_item("assistant", "1"), usages[1]]
     numbered = [{**record, "ordinal": number} for number, record in enumerate(records)]

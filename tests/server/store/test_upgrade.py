@@ -24,6 +24,7 @@ from tests.alembic_commands import alembic
 from tests.cluster import not_on_cluster
 from tests.conftest import at_database, new_database
 from tests.server.store.upgrade.write_store import PATHS, external_name
+from tests.shared.records import claude
 from tests.waiting import wait_until
 
 pytestmark = not_on_cluster("distributed tables are not downgraded")
@@ -184,7 +185,7 @@ async def test_events_that_refer_survive_a_downgrade(database_url: str, tmp_path
 
 def _large_result(number: int) -> str:
     block = {"type": "tool_result", "tool_use_id": f"t-{number}", "content": f"{number}é" * 1000}
-    line = {"type": "user", "uuid": f"u-{number}", "message": {"role": "user", "content": [block]}}
+    line = claude.line("user", [block], uuid=f"u-{number}")
     return json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 

@@ -25,6 +25,7 @@ from ash_shared.model.reports.unstored import UnstoredOfAgent
 from tests.server.api.conftest import SECRET, bearer, create_key, served
 from tests.server.api.test_mcp import connected, read
 from tests.server.cli.test_cli import ran_here
+from tests.shared.records import claude
 from tests.waiting import until
 
 START = 1_790_000_000_000
@@ -53,15 +54,9 @@ HISTORY = [
 
 
 def transcript(session: str, *texts: str) -> str:
-    fields = {"sessionId": session, "cwd": "/srv/boat", "timestamp": "2026-09-21T14:00:00Z"}
+    fields: dict[str, Any] = {"sessionId": session, "cwd": "/srv/boat", "timestamp": "2026-09-21T14:00:00Z"}
     lines = [
-        {
-            "type": "user",
-            "uuid": f"{session}-{number}",
-            "message": {"role": "user", "content": text},
-            **fields,
-        }
-        for number, text in enumerate(texts)
+        claude.line("user", text, uuid=f"{session}-{number}", **fields) for number, text in enumerate(texts)
     ]
     return "".join(json.dumps(line) + "\n" for line in lines)
 

@@ -5,6 +5,7 @@ import pytest
 from pydantic import BaseModel
 
 from ash_shared import parse_cli_output
+from tests.shared.records import claude
 
 
 class Verdict(BaseModel):
@@ -12,12 +13,11 @@ class Verdict(BaseModel):
 
 
 def reply(text: str) -> dict[str, Any]:
-    message = {"id": "m", "role": "assistant", "model": "m1", "content": [{"type": "text", "text": text}]}
-    return {"type": "assistant", "session_id": "s1", "message": message}
+    return claude.line("assistant", [claude.text(text)], {"id": "m", "model": "m1"}, session_id="s1")
 
 
 def result(text: str | None, **more: Any) -> dict[str, Any]:
-    return {"type": "result", "subtype": "success", "session_id": "s1", "result": text, **more}
+    return {**claude.result(text), "result": text, "session_id": "s1", **more}
 
 
 def output(*records: Any) -> str:
@@ -91,7 +91,7 @@ def test_reads_structured_answers(name: str) -> None:
 
 def structured_call(**input: int) -> dict[str, Any]:
     call = {"type": "tool_use", "id": "t1", "name": "StructuredOutput", "input": input}
-    return {"type": "assistant", "message": {"id": "m", "role": "assistant", "content": [call]}}
+    return claude.line("assistant", [call], {"id": "m"})
 
 
 def test_structured_output_precedes_the_answer() -> None:

@@ -64,9 +64,7 @@ def step(id: str, cost: float) -> Record:
 
 def tokens(total: int, input: int = 10) -> Record:
     counts = {"input_tokens": input, "cached_input_tokens": 4, "output_tokens": 2}
-    return codex.event(
-        "token_count", info={"last_token_usage": counts, "total_token_usage": {"total_tokens": total}}
-    )
+    return codex.token_count({"total_tokens": total}, counts)
 
 
 ANSWERS: dict[str, tuple[list[Record], list[Short]]] = {

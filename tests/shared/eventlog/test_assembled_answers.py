@@ -7,7 +7,7 @@ import pytest
 
 from ash_shared.eventlog import Normalizer, parse_line
 from tests.shared.logs import context, follow, short_events
-from tests.shared.records import pi
+from tests.shared.records import claude, pi
 from tests.shared.records.openai_chat import delta_chunk
 
 Record = dict[str, Any]
@@ -199,15 +199,18 @@ def test_drops_an_answer_fetched_after_its_stream(source: str, lines: list[Recor
 
 def answer(number: int, text: str) -> Record:
     """Return a line of an answer; each line repeats the usage of the answer."""
-    message = {
-        "id": f"msg_{number}",
-        "type": "message",
-        "role": "assistant",
-        "model": "m",
-        "content": [{"type": "text", "text": text}],
-        "usage": {"input_tokens": 10, "output_tokens": number},
-    }
-    return {"type": "assistant", "uuid": f"u-{number}-{text}", "sessionId": "s", "message": message}
+    return claude.line(
+        "assistant",
+        [claude.text(text)],
+        {
+            "id": f"msg_{number}",
+            "type": "message",
+            "model": "m",
+            "usage": {"input_tokens": 10, "output_tokens": number},
+        },
+        uuid=f"u-{number}-{text}",
+        sessionId="s",
+    )
 
 
 @pytest.mark.parametrize("between", [1, 8, 40, 100])

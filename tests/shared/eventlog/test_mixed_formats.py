@@ -4,6 +4,7 @@ import pytest
 
 from tests.shared import fuzz
 from tests.shared.logs import follow
+from tests.shared.records import codex
 
 SAMPLES = fuzz.samples()
 NAMES = sorted(SAMPLES)
@@ -26,16 +27,12 @@ def test_mutated_lines_are_read(group: str) -> None:
         fuzz.read(fuzz.mutated(SAMPLES[group], seed), seed)
 
 
-def event_line(**payload: object) -> dict[str, object]:
-    return {"timestamp": "2026-01-02T03:04:05Z", "type": "event_msg", "payload": payload}
-
-
 def test_end_of_another_format_emits_held_copies_once() -> None:
     """The end of the turn releases the copies while the first copy starts to be released."""
     events = follow(
         [
-            event_line(type="agent_message", message="I look."),
-            event_line(type="agent_reasoning", text="The tide turns."),
+            codex.event("agent_message", message="I look."),
+            codex.event("agent_reasoning", text="The tide turns."),
             {"promptFeedback": {"blockReason": "SAFETY"}},
         ],
         ends=True,

@@ -18,6 +18,7 @@ from ash_shared.model.events import read_event
 from ash_shared.model.message import RecordHeader
 from ash_shared.records.steps import Chunk, ChunkEnd, SlotKind, Step
 from tests.shared.logs import CONTENT_EVENTS, SavedSession, context
+from tests.shared.records import claude
 from tests.shared.texts import paths_of
 
 COSTS = ("usage", "usageByAgent", "costUsd")
@@ -278,8 +279,8 @@ def event_times(now: int, *records: dict[str, Any]) -> list[int]:
 
 
 def test_events_of_a_recording_have_its_time() -> None:
-    prompt = {"type": "user", "timestamp": 1_700_000_000_000, "message": {"role": "user", "content": "Hi"}}
-    answer = {"type": "assistant", "message": {"role": "assistant", "content": "Hello"}}
+    prompt = claude.line("user", "Hi", timestamp=1_700_000_000_000)
+    answer = claude.line("assistant", "Hello")
 
     assert event_times(1_700_000_000_400, answer, prompt, answer) == [
         *[1_700_000_000_400] * 2,
@@ -308,7 +309,7 @@ def test_events_before_the_first_timestamp_get_it() -> None:
 
 
 def line_at(timestamp: int | None = None) -> Line:
-    record = {"type": "user", "timestamp": timestamp, "message": {"role": "user", "content": "Hi"}}
+    record = claude.line("user", "Hi", timestamp=timestamp)
     return parse_line(json.dumps(record))
 
 

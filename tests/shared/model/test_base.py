@@ -33,6 +33,7 @@ from ash_shared import (
 )
 from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.events import TurnEnded, TurnEndEvent
+from tests.shared.records import claude
 
 METADATA: dict[str, Any] = {"source": "claude"}
 STANDARD: dict[str, Any] = {
@@ -219,7 +220,7 @@ RAW: dict[str, tuple[Any, Any]] = {
 @pytest.mark.parametrize("name", RAW)
 def test_raw_block_reads_as_itself(name: str) -> None:
     block, raw = RAW[name]
-    line = {"type": "user", "message": {"role": "user", "content": [block]}}
+    line = claude.line("user", [block])
 
     (content,) = parse_message_content(line)
 

@@ -22,8 +22,9 @@ from ash_shared import (
     transform_messages,
 )
 from ash_shared.testing import groups, vectors
+from tests.shared.records import claude
 
-PROMPT: dict[str, Any] = {"type": "user", "sessionId": "s", "message": {"role": "user", "content": "list it"}}
+PROMPT: dict[str, Any] = claude.line("user", "list it", sessionId="s")
 ANSWER: dict[str, Any] = {"role": "assistant", "content": "Done."}
 
 
@@ -35,10 +36,7 @@ def nested(levels: int) -> Any:
 
 
 def in_prompt(value: Any) -> dict[str, Any]:
-    return {
-        "type": "user",
-        "message": {"role": "user", "content": [{"type": "tool_use", "name": "n", "input": value}]},
-    }
+    return claude.line("user", [{"type": "tool_use", "name": "n", "input": value}])
 
 
 DECODED: dict[str, Any] = {

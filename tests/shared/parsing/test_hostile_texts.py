@@ -18,6 +18,7 @@ from ash_shared import (
 from ash_shared.parsing.parsed_text import identify
 from ash_shared.providers import discover
 from tests.shared.leaves import leaves
+from tests.shared.records import claude, codex
 from tests.shared.transcripts import lines
 
 HUGE = int("9" * 400)
@@ -30,19 +31,6 @@ def _standard(**keys: Any) -> dict[str, Any]:
 
 def _event(wire: str, **payload: Any) -> dict[str, Any]:
     return {"id": "e", "timestamp": 1, "sessionId": "s", "type": wire, "payload": payload}
-
-
-def _codex_event(text: str) -> dict[str, Any]:
-    return {"type": "event_msg", "payload": {"type": "agent_message", "message": text}}
-
-
-def _codex_item(text: str) -> dict[str, Any]:
-    content = [{"type": "output_text", "text": text}]
-    return {"type": "response_item", "payload": {"type": "message", "role": "assistant", "content": content}}
-
-
-def _queued(text: str) -> dict[str, Any]:
-    return {"type": "queue-operation", "content": text}
 
 
 SESSIONS: list[tuple[str | None, list[Any]]] = [
@@ -272,10 +260,13 @@ GROWING: dict[str, Callable[[int], list[Any]]] = {
             "parts": [{"type": "text", "text": "x"}] * (n // 5) + [{"type": "source-url"}] * (n // 4),
         }
     ],
-    "events without their items": lambda n: [_codex_item("a" * 200)] * n + [_codex_event("a" * 30 + "b")] * n,
+    "events without their items": lambda n: (
+        [codex.message_item("assistant", "a" * 200)] * n
+        + [codex.event("agent_message", message="a" * 30 + "b")] * n
+    ),
     "queued prompts after a prompt of many blocks": lambda n: [
-        {"type": "user", "message": {"content": [{"type": "text", "text": "a"}] * n}},
-        *(_queued(f"b{number}") for number in range(n)),
+        claude.line("user", [claude.text("a")] * n),
+        *({"type": "queue-operation", "content": f"b{number}"} for number in range(n)),
     ],
 }
 

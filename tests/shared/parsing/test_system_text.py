@@ -4,6 +4,7 @@ import pytest
 
 from ash_shared import filter_system_messages, is_system_message, transform_messages, visible_text
 from ash_shared.records.system_text import TaskNotice, prompt_text, task_notice
+from tests.shared.records import claude
 
 TEXTS: dict[str, tuple[bool, str]] = {
     "Fix the test.": (False, "Fix the test."),
@@ -135,7 +136,7 @@ def test_hides_a_message_only_if_no_other_text_is_left() -> None:
         [],
         [blank],
     ]
-    records = [{"type": "user", "message": {"role": "user", "content": content}} for content in contents]
+    records = [claude.line("user", content) for content in contents]
 
     shown = filter_system_messages(transform_messages(map(json.dumps, records)))
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from ash_shared.parsing.parse import describe_message
+from tests.shared.records import claude
 
 SECONDS = [f"2026-03-04T11:00:0{second}Z" for second in range(10)]
 MILLISECONDS = [1_772_622_000_000 + 1000 * second for second in range(10)]
@@ -32,7 +33,7 @@ OPENCODE_TOOL = {
         "time": {"start": MILLISECONDS[3], "end": MILLISECONDS[7]},
     },
 }
-CLAUDE = {"type": "user", "message": {"role": "user", "content": "hi"}}
+CLAUDE = claude.line("user", "hi")
 
 TIMES: dict[str, tuple[Any, tuple[int | None, int | None]]] = {
     "no time": (CLAUDE, (None, None)),

@@ -592,18 +592,11 @@ def test_summary_replaces_what_it_summarises() -> None:
 
 
 def test_messages_of_one_response_are_one_answer() -> None:
-    def item(**payload: Any) -> Json:
-        return {"timestamp": "2026-11-02T09:31:55Z", "type": "response_item", "payload": payload}
-
     attributes = read(
-        {
-            "timestamp": "2026-11-02T09:31:55Z",
-            "type": "turn_context",
-            "payload": {"cwd": "/x", "model": "gpt-5-codex"},
-        },
-        item(type="message", role="user", content=[{"type": "input_text", "text": "Go on."}]),
-        item(type="reasoning", summary=[{"type": "summary_text", "text": "Hm."}]),
-        item(type="message", role="assistant", content=[{"type": "output_text", "text": "Done."}]),
+        codex.line("turn_context", cwd="/x", model="gpt-5-codex"),
+        codex.message_item("user", "Go on."),
+        codex.reasoning_item("Hm."),
+        codex.message_item("assistant", "Done."),
     )
 
     [output] = attributes["gen_ai.output.messages"]

@@ -29,6 +29,7 @@ from ash_shared.projections import (
 )
 from ash_shared.projections.spending import Spending
 from ash_shared.projections.summary_fold import SummaryFold
+from tests.shared.records import claude
 
 Json = dict[str, Any]
 
@@ -893,11 +894,10 @@ def test_totals_count_each_answer_once(case: str) -> None:
 def test_counts_models_of_answers() -> None:
     def answer(model: str, **more: Any) -> Json:
         content = [{"type": "text", "text": str(next(numbers))}]
-        message = {"role": "assistant", "id": f"m{next(numbers)}", "model": model, "content": content}
-        return {"type": "assistant", "message": message, **more}
+        return claude.line("assistant", content, {"id": f"m{next(numbers)}", "model": model}, **more)
 
     numbers = count()
-    user = {"type": "user", "message": {"role": "user", "content": "Go on."}}
+    user = claude.line("user", "Go on.")
     lines = [user, answer("opus"), answer("sonnet"), answer("<synthetic>"), answer("sonnet")]
 
     assert count_models(transform_messages(map(json.dumps, lines))) == {"sonnet": 2, "opus": 1}

@@ -8,6 +8,7 @@ import pytest
 from ash_shared.conversation.standard_messages import transform_messages
 from ash_shared.parsing.parse import parse_message_content, parse_message_content_json
 from tests.shared.logs import follow
+from tests.shared.records import claude
 
 CALL = {"toolCallId": "t1", "toolName": "", "input": {}}
 FUNCTION = {"name": "", "arguments": "{}"}
@@ -22,17 +23,17 @@ CASES: dict[str, tuple[str | None, dict[str, Any], dict[str, Any]]] = {
     "claude": (
         None,
         {"type": "tool_use", "id": "t1", "name": "", "input": {}},
-        {"type": "assistant", "message": {"role": "assistant", "content": [TEXT]}},
+        claude.line("assistant", [TEXT]),
     ),
     "claude, on the server": (
         None,
         {"type": "server_tool_use", "id": "t1", "name": "", "input": {}},
-        {"type": "assistant", "message": {"role": "assistant", "content": [TEXT]}},
+        claude.line("assistant", [TEXT]),
     ),
     "claude, without the key": (
         None,
         {"type": "tool_use", "id": "t1", "input": {}},
-        {"type": "assistant", "message": {"role": "assistant", "content": [TEXT]}},
+        claude.line("assistant", [TEXT]),
     ),
     "gemini": (
         None,

@@ -207,11 +207,10 @@ def test_calls_of_a_script_are_read_once_with_their_lines() -> None:
     unsaved = "This call finished. Its result was not saved."
     inner = {"type": "tool_result", "tool_use_id": "t1-in0", "content": unsaved, "is_error": False}
     rows = [host_row(rowUuid="r1", block=call("t1-in0")), host_row(rowUuid="r2", block=inner)]
-    virtual = {"isVirtual": True, "sessionId": "s"}
-    answered = {"role": "user", "content": [{**inner, "content": "Nine."}]}
+    virtual: Record = {"isVirtual": True, "sessionId": "s"}
     lines = [
         {**answer(call("t1-in0")), **virtual, "uuid": "r1", "ranByToolUseId": "t1"},
-        {"type": "user", **virtual, "uuid": "r2", "message": answered},
+        line("user", [{**inner, "content": "Nine."}], **virtual, uuid="r2"),
     ]
     records = [prompt("Go on."), answer(call("t1", "REPL"))]
 

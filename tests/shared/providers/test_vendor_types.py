@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import pytest
 
 from ash_shared import RawContent, parse_message_content
+from tests.shared.records import claude
 from tools.wire.comparison import is_unknown
 from tools.wire.literals import cases
 from tools.wire.sources import claude_python_record, copilot_event
@@ -69,7 +70,7 @@ def claude_sdk_names() -> list[str]:
 
 
 def in_message(block: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "assistant", "message": {"role": "assistant", "content": [block]}}
+    return claude.line("assistant", [block])
 
 
 def gemini_parts() -> list[str]:

@@ -38,6 +38,11 @@ def message_item(role: str, text: str, **more: Any) -> Record:
     return item("message", role=role, content=[{"type": name, "text": text}], **more)
 
 
+def token_count(total: Record, last: Record) -> Record:
+    """Return the usage of the session and of its last answer."""
+    return event("token_count", info={"total_token_usage": total, "last_token_usage": last})
+
+
 def bare(record: Record) -> Record:
     payload: Record = record["payload"]
     return payload

@@ -8,29 +8,25 @@ from ash_shared import transform_messages
 from ash_shared.model.message import StandardMessage
 from ash_shared.model.usage.answers import last_values
 from tests.shared.logs import follow, state_answers
+from tests.shared.records import claude, codex
 
 
 def messages_of(records: Sequence[Any], source: str | None = None) -> list[StandardMessage]:
     return transform_messages([json.dumps(record) for record in records], source)
 
 
-def codex(kind: str, **payload: Any) -> dict[str, Any]:
-    return {"timestamp": "2026-01-01T00:00:00.000Z", "type": kind, "payload": payload}
-
-
 def codex_turn(prompt: str, answer: str) -> list[dict[str, Any]]:
-    content = [{"type": "output_text", "text": answer}]
     return [
-        codex("event_msg", type="task_started"),
-        codex("event_msg", type="user_message", message=prompt),
-        codex("response_item", type="message", role="assistant", content=content),
-        codex("event_msg", type="task_complete", last_agent_message=None),
+        codex.event("task_started"),
+        codex.event("user_message", message=prompt),
+        codex.message_item("assistant", answer),
+        codex.event("task_complete", last_agent_message=None),
     ]
 
 
 def test_rollback_retracts_the_last_turns() -> None:
     turns = [*codex_turn("One", "First."), *codex_turn("Two", "Second."), *codex_turn("Three", "Third.")]
-    rollback = codex("event_msg", type="thread_rolled_back", num_turns=2)
+    rollback = codex.event("thread_rolled_back", num_turns=2)
 
     messages = messages_of([*turns, rollback, *codex_turn("Four", "Fourth.")])
 
@@ -51,7 +47,7 @@ def test_rollback_retracts_the_last_turns() -> None:
 
 
 def test_second_rollback_counts_turns_that_stand() -> None:
-    rollback = codex("event_msg", type="thread_rolled_back", num_turns=1)
+    rollback = codex.event("thread_rolled_back", num_turns=1)
     turns = [*codex_turn("One", "First."), *codex_turn("Two", "Second."), *codex_turn("Three", "Third.")]
 
     messages = messages_of([*turns, rollback, rollback])
@@ -82,13 +78,13 @@ def result(session: str, total: float) -> dict[str, Any]:
 
 
 def answer(id: str, session: str = "s") -> dict[str, Any]:
-    message = {
-        "id": id,
-        "type": "message",
-        "role": "assistant",
-        "content": [{"type": "text", "text": f"{id}."}],
-    }
-    return {"type": "assistant", "message": message, "session_id": session, "parent_tool_use_id": None}
+    return claude.line(
+        "assistant",
+        [claude.text(f"{id}.")],
+        {"id": id, "type": "message"},
+        session_id=session,
+        parent_tool_use_id=None,
+    )
 
 
 def stated_costs(records: Sequence[Any]) -> tuple[list[float], list[float]]:
@@ -118,11 +114,8 @@ def test_total_costs_are_those_of_each_session() -> None:
 
 def token_count(last: int, total: int) -> dict[str, Any]:
     counts = {"cached_input_tokens": 0, "output_tokens": 1, "reasoning_output_tokens": 0}
-    info = {
-        "total_token_usage": {"input_tokens": total, **counts, "total_tokens": total + 1},
-        "last_token_usage": {"input_tokens": last, **counts, "total_tokens": last + 1},
-    }
-    return codex("event_msg", type="token_count", info=info)
+    usages = ({"input_tokens": each, **counts, "total_tokens": each + 1} for each in (total, last))
+    return codex.token_count(*usages)
 
 
 def test_usage_counts_once_although_other_usage_came_between() -> None:

@@ -25,6 +25,7 @@ from tests.conftest import at_database, new_database
 from tests.openapi_document import DOCUMENT
 from tests.server.api.conftest import SECRET, bearer, create_key
 from tests.server.cli.test_cli_serve import running
+from tests.shared.records import claude
 from tests.waiting import TIMEOUT
 
 pytestmark = pytest.mark.slow
@@ -44,8 +45,8 @@ def paths() -> list[str]:
 
 HEADERS = dict.fromkeys(("User-Agent", "Referer", "X-Canary", "Accept-Language"), CANARY)
 LINES = [
-    {"type": "user", "uuid": CANARY, "cwd": CANARY, "message": {"role": "user", "content": CANARY}},
-    {"type": "assistant", "message": {"role": "assistant", "content": [{"type": CANARY}], "model": CANARY}},
+    claude.line("user", CANARY, uuid=CANARY, cwd=CANARY),
+    claude.line("assistant", [{"type": CANARY}], {"model": CANARY}),
     {"type": CANARY, CANARY: CANARY, "version": CANARY},
     {"type": "text", "text": [CANARY]},
 ]

@@ -17,13 +17,13 @@ from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_server.store.access.keys import NewKey
 from tests.server.app_client import app_client
-from tests.shared.records import gemini
+from tests.shared.records import claude, cursor, gemini
 from tests.waiting import TIMEOUT, until
 
 TOKEN = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0dF3gH6"
 REDACTED = "[redacted: github token]"
 LINE = json.dumps(
-    {"type": "user", "uuid": "u1", "message": {"role": "user", "content": f"é heron {TOKEN} is my token"}},
+    claude.line("user", f"é heron {TOKEN} is my token", uuid="u1"),
     ensure_ascii=False,
 )
 
@@ -119,15 +119,7 @@ STREAMS: dict[str, list[dict[str, Any]]] = {
         }
         for piece in PIECES
     ],
-    "cursor": [
-        {
-            "type": "assistant",
-            "message": {"role": "assistant", "content": [{"type": "text", "text": piece}]},
-            "session_id": "s",
-            "timestamp_ms": 1,
-        }
-        for piece in PIECES
-    ],
+    "cursor": [cursor.message_line("assistant", piece, timestamp_ms=1) for piece in PIECES],
     "gemini": [gemini.response({"text": each}) for each in PIECES],
     "gemini_cli": [
         {
@@ -169,24 +161,9 @@ async def test_pieces_of_a_stream_have_no_text(client: AsyncClient, source: str)
 LONG = f"ask_{TOKEN}_{'x' * 60}"
 """A name that the APIs of the vendors do not accept, and its first characters contain part of the token."""
 CALLS = [
-    {"type": "user", "uuid": "u1", "message": {"role": "user", "content": "Will it rain?"}},
-    {
-        "type": "assistant",
-        "uuid": "u2",
-        "message": {
-            "id": "m1",
-            "role": "assistant",
-            "content": [{"type": "tool_use", "id": LONG, "name": LONG, "input": {}}],
-        },
-    },
-    {
-        "type": "user",
-        "uuid": "u3",
-        "message": {
-            "role": "user",
-            "content": [{"type": "tool_result", "tool_use_id": LONG, "content": "No"}],
-        },
-    },
+    claude.line("user", "Will it rain?", uuid="u1"),
+    claude.line("assistant", [claude.call(LONG, LONG)], {"id": "m1"}, uuid="u2"),
+    claude.line("user", [claude.tool_result(LONG, "No")], uuid="u3"),
 ]
 
 

@@ -28,6 +28,7 @@ from tests.cluster import COUNT_LOCK_WAITS, on_citus
 from tests.conftest import at_database
 from tests.pooler import ABSENT, PATH, haproxy, has_pgbouncer, pgbouncer
 from tests.server.app_client import app_client
+from tests.shared.records import claude
 from tests.tenant_statements import OWNED_BY_SERVER
 from tests.waiting import TIMEOUT, until
 
@@ -83,9 +84,7 @@ def _as_url(conninfo: str) -> str:
 
 
 def line(word: str, number: int) -> str:
-    return json.dumps(
-        {"type": "user", "uuid": f"{word}-{number}", "message": {"role": "user", "content": word}}
-    )
+    return json.dumps(claude.line("user", word, uuid=f"{word}-{number}"))
 
 
 def text_of(line: str | bytes) -> str:
