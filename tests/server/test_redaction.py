@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ash_server.redaction import RedactedLines, redact, redact_json, redact_name, redact_text
+from ash_server.redaction import RedactedLines, redact, redact_json, redact_name, redact_text, secrets
 from ash_server.redaction.chunks import hide_event_texts
 from ash_server.redaction.forms import FORMS, MAX_LENGTH
 from ash_shared.model.blocks import MAX_DEPTH
@@ -291,15 +291,12 @@ def test_the_last_word_of_a_cut_name_is_left_out(length: int) -> None:
     assert redact_name("word " * 39 + "more") == "word " * 39 + "more"
 
 
-BORDER = 64 * 1024
-"""Characters of a slice."""
-
-
 @pytest.mark.parametrize("label", [*SECRETS, "private key"])
-def test_a_secret_across_two_slices_is_found(label: str) -> None:
+def test_a_secret_across_two_slices_is_found(label: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secrets, "_SLICE", border := 1024)
     secret = KEY.replace(ALNUM, f"{ALNUM}\n{ALNUM}") if label == "private key" else SECRETS[label]
     step = 1 if len(secret) < 200 else 97
-    for before in range(BORDER - len(secret) - 2, BORDER + 3, step):
+    for before in range(border - len(secret) - 2, border + 3, step):
         text = f"{' ' * before}{secret} end"
         assert redact(text) == f"{' ' * before}[redacted: {label}] end", before
 
@@ -308,7 +305,7 @@ def test_the_longest_key_across_two_slices_is_found() -> None:
     header, footer = "-----BEGIN PGP PRIVATE KEY BLOCK-----\n", "\n-----END PGP PRIVATE KEY BLOCK-----"
     key = (header + "Comment: x\n" * 2000)[: MAX_LENGTH - len(footer)] + footer
 
-    for before in range(BORDER - len(key) - 1, BORDER + 1, 501):
+    for before in range(secrets._SLICE - len(key) - 1, secrets._SLICE + 1, 501):
         assert redact(f"{' ' * before}{key} end") == f"{' ' * before}[redacted: private key] end", before
 
 
