@@ -72,13 +72,9 @@ FAILING_READS = """
 """
 FAILURES = {
     "text": ("", FAILING_WRITES.format("events"), FAILING_WRITES.format("messages"), FAILING_READS),
-    "json": (FAILING_READS,),
+    "json": ("", FAILING_READS),
 }
-"""By format of the log, which is the last step: one is enough to see what the calls log without failures."""
-STATUSES = {
-    "text": {400, 401, 404, 405, 409, 413, 415, 421, 422, 500},
-    "json": {400, 401, 404, 405, 415, 421, 422, 500},
-}
+"""By format of the log."""
 
 
 @pytest.mark.parametrize("log_format", FAILURES)
@@ -94,11 +90,10 @@ async def test_contents_appear_nowhere(
         ids: set[str] = set()
         with serving(url, tmp_path, **settings) as (address, log):
             for failure in FAILURES[log_format]:
-                is_first = failure is FAILURES[log_format][0]
                 with psycopg.connect(url, autocommit=True) as conn:
                     conn.execute(failure.encode())
                 calls = [each for each in OPERATIONS if each[0] != "GET" or "INSERT" not in failure]
-                more, session_id = call_everything(address, key, calls, paths() if is_first else [])
+                more, session_id = call_everything(address, key, calls, [] if failure else paths())
                 errors += more
                 ids.add(session_id)
             async with httpx2.AsyncClient(base_url=address, headers=bearer(key)) as client:
@@ -110,7 +105,7 @@ async def test_contents_appear_nowhere(
         if CANARY in f"{error.headers} {error.text}"
     }
     assert shown == set()
-    assert {error.status_code for error in errors} >= STATUSES[log_format]
+    assert {error.status_code for error in errors} >= {400, 401, 404, 405, 409, 413, 415, 421, 422, 500}
     assert [(each.status_code, CANARY in each.text) for each in others] == [(200, False)] * 2
     assert len(log) > 100
     assert [line for line in log if any(text in line for text in (CANARY, key, *ids))] == []
