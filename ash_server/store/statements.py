@@ -22,12 +22,13 @@ the file, or for a value that the module passes to `statements`.
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from psycopg.sql import Literal
 
 _HEADER = re.compile(r"^-- (name|fragment): ([a-z][a-z0-9_]*)$", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*)\}")
+_PARAMETER = re.compile(r"%\(([a-z][a-z0-9_]*)\)b")
 
 
 class Sql(str):
@@ -46,6 +47,14 @@ class Sql(str):
 
 
 SqlPart: TypeAlias = Sql | str | int
+
+
+class NumberedSql(NamedTuple):
+    """SQL with numbered parameters, as PostgreSQL receives it."""
+
+    text: str
+    names: tuple[str, ...]
+    """The names of `$1`, `$2` and so on."""
 
 
 class Statements:
@@ -104,6 +113,16 @@ def parse_statements(path: Path, text: str, values: Mapping[str, SqlPart]) -> St
 
 def open_placeholders(sql: str) -> set[str]:
     return set(_PLACEHOLDER.findall(sql))
+
+
+def number_parameters(sql: Sql) -> NumberedSql:
+    """Replace the parameters by numbers. Raises ValueError if one is not like `%(name)b`."""
+    names = tuple(dict.fromkeys(_PARAMETER.findall(sql)))
+    numbers = {name: f"${number}" for number, name in enumerate(names, 1)}
+    text = _PARAMETER.sub(lambda found: numbers[found[1]], sql)
+    if "%" in text:
+        raise ValueError(f"a parameter is not like %(name)b: {text[text.index('%') :][:20]}")
+    return NumberedSql(text, names)
 
 
 def _replace(sql: Sql, parts: Mapping[str, SqlPart]) -> Sql:

@@ -19,6 +19,7 @@ from ash_server.store.appending.new_messages import (
     derive_events,
     to_values,
 )
+from ash_server.store.connections.driver import execute_numbered
 from ash_server.store.connections.pool import one_transaction
 from ash_server.store.drift import DescribedMessage, insert_drift
 from ash_server.store.log import kept_states, open_texts, tool_calls, writer
@@ -28,7 +29,7 @@ from ash_server.store.log.writer import Saved
 from ash_server.store.prepare import PreparedMessage
 from ash_server.store.session_facts import collect_facts
 from ash_server.store.sessions import check_sequence, merge_metadata
-from ash_server.store.statements import Sql, statements
+from ash_server.store.statements import number_parameters, statements
 from ash_server.store.usage import answers
 from ash_shared.eventlog import Normalizer, inherited_records
 from ash_shared.eventlog.state import OpenTextMissing
@@ -49,10 +50,10 @@ SQL = statements(
 )
 
 _STATEMENTS = {
-    (False, False): SQL.append,
-    (True, False): SQL.append_answers,
-    (False, True): SQL.append_calls,
-    (True, True): SQL.append_answers_and_calls,
+    (False, False): number_parameters(SQL.append),
+    (True, False): number_parameters(SQL.append_answers),
+    (False, True): number_parameters(SQL.append_calls),
+    (True, True): number_parameters(SQL.append_answers_and_calls),
 }
 """By whether there are new answers and calls."""
 
@@ -191,8 +192,8 @@ def _more_values(
 
 async def _write(conn: AsyncConnection, prepared: _PreparedAppend) -> Revision | None:
     """Return the revision after the append; None if the session has changed."""
-    statement: Sql = _STATEMENTS[bool(prepared.answers), bool(prepared.saved.calls)]
-    row = await (await conn.execute(statement, prepared.values)).fetchone()
+    statement = _STATEMENTS[bool(prepared.answers), bool(prepared.saved.calls)]
+    row = await (await execute_numbered(conn, statement, prepared.values)).fetchone()
     return Revision(*row) if row else None
 
 

@@ -4,19 +4,20 @@ import asyncio
 import os
 import select
 import socket
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
 import psycopg
-from psycopg import AsyncConnection, AsyncPipeline, _queries, sql
+from psycopg import AsyncConnection, AsyncCursor, AsyncPipeline, AsyncRawCursor, sql
 from psycopg.abc import PQGen
+from psycopg.adapt import PyFormat
 from psycopg.generators import send
 from psycopg.pq import TransactionStatus
 from psycopg.waiting import Ready, Wait
 
-from ash_server.store.statements import statements
+from ash_server.store.statements import NumberedSql, statements
 
 RV = TypeVar("RV")
 
@@ -25,16 +26,15 @@ SQL = statements(__file__)
 _MAX_READS = 64
 """Reads between two turns of the event loop, of about 8 KB each."""
 
-# psycopg searches longer statements for parameters each time, which takes 0.1 ms.
-_queries.MAX_CACHED_STATEMENT_LENGTH = 16 * 1024
-_queries.MAX_CACHED_STATEMENT_PARAMS = 100
-
 
 class Connection(AsyncConnection):
     """A connection that waits with the event loop only if nothing can be read.
 
     psycopg waits for each packet of a result, which takes longer than reading it.
     """
+
+    raw_cursor_factory: type[AsyncRawCursor[Any]] = AsyncRawCursor
+    """The class of the cursors of `execute_numbered`."""
 
     is_distributed = False
     """True if the database has the extension citus."""
@@ -132,6 +132,19 @@ class _Pipeline(AsyncPipeline):
         finally:
             yield from send(self.pgconn)  # the rest of a long statement, which did not fit into the socket
             yield from self._fetch_gen(flush=False)
+
+
+async def execute_numbered(
+    conn: AsyncConnection, sql: NumberedSql, params: Mapping[str, Any]
+) -> AsyncCursor[Any]:
+    """Execute a statement with binary parameters.
+
+    `execute` parses a statement of more than 4,096 characters or 50 parameters each time: 0.2 ms for an append.
+    """
+    cursor = conn.raw_cursor_factory(conn) if isinstance(conn, Connection) else AsyncRawCursor(conn)
+    for kind in (str, list):  # by default, psycopg sends these two as text
+        cursor.adapters.register_dumper(kind, cursor.adapters.get_dumper(kind, PyFormat.BINARY))
+    return await cursor.execute(sql.text, [params[name] for name in sql.names])
 
 
 def _read_eagerly(gen: PQGen[RV], poller: select.poll) -> Generator[Wait, Ready | int, RV]:

@@ -6,7 +6,14 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from typing import Any, Self
 
 import psycopg
-from psycopg import AsyncConnection, AsyncCursor, AsyncPipeline, AsyncTransaction, NotSupportedError
+from psycopg import (
+    AsyncConnection,
+    AsyncCursor,
+    AsyncPipeline,
+    AsyncRawCursor,
+    AsyncTransaction,
+    NotSupportedError,
+)
 from psycopg.errors import InsufficientPrivilege, InvalidParameterValue
 
 from ash_server.errors import DatabaseUnavailable, SchemaMismatch
@@ -45,6 +52,7 @@ class TenantConnection(Connection):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.cursor_factory = _RestoringCursor
+        self.raw_cursor_factory = _RestoringRawCursor
         self._known_since = time.monotonic()
         """When this connection was opened, or the witness of a deferral has answered since."""
 
@@ -115,6 +123,7 @@ class SharedConnection(TenantConnection):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.cursor_factory = _SharedCursor
+        self.raw_cursor_factory = _SharedRawCursor
         self._settings: Mapping[str, str] = {}
 
     async def configure(self, settings: Mapping[str, str]) -> None:
@@ -177,6 +186,10 @@ class _RestoringCursor(AsyncCursor[Any]):
         return await super().execute(*args, **kwargs)
 
 
+class _RestoringRawCursor(_RestoringCursor, AsyncRawCursor[Any]):
+    pass
+
+
 class _SharedCursor(_RestoringCursor):
     """Runs a statement outside a transaction in a pipeline with the settings."""
 
@@ -206,6 +219,10 @@ class _SharedCursor(_RestoringCursor):
         connection: Any = self.connection
         if connection.is_idle:
             raise NotSupportedError("behind a pooler, COPY and streams need a transaction")
+
+
+class _SharedRawCursor(_SharedCursor, AsyncRawCursor[Any]):
+    pass
 
 
 def set_config(settings: Mapping[str, str], tenant: Tenant | None = None, *, is_local: bool = False) -> str:

@@ -13,8 +13,9 @@ import msgspec
 from msgspec.structs import replace
 from psycopg import AsyncConnection
 
+from ash_server.store.connections.driver import execute_numbered
 from ash_server.store.log.stored_json import MIN_SIZE
-from ash_server.store.statements import statements
+from ash_server.store.statements import number_parameters, statements
 from ash_server.store.text import storable
 from ash_shared.eventlog.facts.lines import LineFacts
 from ash_shared.eventlog.facts.tool_uses import ToolOutcome, ToolUse, UsedFile
@@ -33,6 +34,8 @@ _Row: TypeAlias = Mapping[str, Any]
 """The columns of a call and a file; without a tool, it changes a stored row."""
 
 SQL = statements(__file__)
+
+_WRITE = number_parameters(SQL.write)
 
 _encode = msgspec.json.Encoder().encode
 
@@ -226,7 +229,7 @@ def encode_calls(facts: NewFacts, now: int) -> list[str]:
 async def write_calls(conn: AsyncConnection, session_id: UUID, encoded: Iterable[str]) -> None:
     """Store tool calls and results, and add the changes of their counts to the counters of the session."""
     for calls in encoded:
-        await conn.execute(SQL.write, {"session_id": session_id, "calls": calls})
+        await execute_numbered(conn, _WRITE, {"session_id": session_id, "calls": calls})
 
 
 async def write_facts(conn: AsyncConnection, session_id: UUID, facts: NewFacts, now: int) -> None:

@@ -16,6 +16,7 @@ from psycopg import AsyncConnection, AsyncCursor
 
 from ash_server.errors import SessionNotFound
 from ash_server.ids import named_ids
+from ash_server.store.connections.driver import execute_numbered
 from ash_server.store.log import kept_states, open_texts, tool_calls, totals
 from ash_server.store.log.derived import Derived
 from ash_server.store.log.kept_states import DerivedState, KeptState
@@ -23,7 +24,7 @@ from ash_server.store.log.stored_json import StoredJson, encode_text, encode_who
 from ash_server.store.log.tool_calls import NewFacts, encode_calls, write_calls
 from ash_server.store.pagination import stored_query
 from ash_server.store.session_facts import RecordFacts
-from ash_server.store.statements import statements
+from ash_server.store.statements import number_parameters, statements
 from ash_server.store.text import storable
 from ash_server.store.usage.answers import (
     SentAnswers,
@@ -45,6 +46,8 @@ EventOrigin = Literal["line", "posted", "end"]
 SQL = statements(
     __file__, written_calls=tool_calls.SQL.written_calls, counter_sums=tool_calls.SQL.counter_sums
 )
+
+_INSERT_EVENTS_AND_CALLS = number_parameters(SQL.insert_events_and_calls)
 
 FIND_STORED_EVENTS = stored_query("events", "explicit_id", "stored_json")
 """By id, the sequence and JSON of stored events with an id of their own; NULL if archived. They are stored whole."""
@@ -339,7 +342,7 @@ async def _insert_events(conn: AsyncConnection, params: Mapping[str, Any], calls
     elif calls:
         *earlier, last = calls
         await write_calls(conn, params["session_id"], earlier)
-        await conn.execute(SQL.insert_events_and_calls, {**params, "calls": last})
+        await execute_numbered(conn, _INSERT_EVENTS_AND_CALLS, {**params, "calls": last})
     else:
         await conn.execute(SQL.insert_events_and_update_counters, params)
 

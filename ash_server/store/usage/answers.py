@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from psycopg import AsyncConnection, AsyncCursor
 
 from ash_server.prices.costs import band_of
-from ash_server.store.statements import statements
+from ash_server.store.connections.driver import execute_numbered
+from ash_server.store.statements import number_parameters, statements
 from ash_server.store.text import storable
 from ash_shared.model.usage.answers import AnswerUsage
 
@@ -31,6 +32,9 @@ AnswerRow: TypeAlias = Mapping[str, Any]
 """The columns of an answer."""
 
 SQL = statements(__file__)
+
+_REVISE = number_parameters(SQL.revise)
+_REMOVE = number_parameters(SQL.remove)
 
 _encode = msgspec.json.Encoder().encode
 
@@ -177,7 +181,7 @@ async def change_answers(
 ) -> None:
     """Replace the answers with these keys."""
     if keys:
-        await conn.execute(SQL.remove, {"session_id": session_id, "keys": keys})
+        await execute_numbered(conn, _REMOVE, {"session_id": session_id, "keys": keys})
         await conn.execute(SQL.forget_cost, [session_id])
         await write_answers(conn, session_id, answers, now)
 
@@ -218,7 +222,7 @@ async def count_again(conn: AsyncConnection, session_id: UUID) -> None:
 async def revise(conn: AsyncConnection, session_id: UUID, rows: Sequence[AnswerRow]) -> None:
     """Store answers, and replace those that are stored."""
     keys = [row["key"] for row in rows]
-    await conn.execute(SQL.revise, {"keys": keys, **_parameters(session_id, rows)})
+    await execute_numbered(conn, _REVISE, {"keys": keys, **_parameters(session_id, rows)})
 
 
 def encode_rows(rows: Sequence[AnswerRow]) -> str:

@@ -16,7 +16,15 @@ from hatchling.builders.wheel import WheelBuilder
 import ash_server.store
 from ash_server.store.connections.pool import direct_url
 from ash_server.store.schema.migrations import SCHEMA_FILE
-from ash_server.store.statements import Sql, SqlPart, Statements, open_placeholders, parse_statements
+from ash_server.store.statements import (
+    NumberedSql,
+    Sql,
+    SqlPart,
+    Statements,
+    number_parameters,
+    open_placeholders,
+    parse_statements,
+)
 
 ROOT = Path(__file__).parents[3]
 FILES = sorted({*(ROOT / "ash_server").rglob("*.sql")} - {SCHEMA_FILE})
@@ -175,6 +183,41 @@ def test_postgresql_accepts_each_statement(database_url: str) -> None:
                     refused[f"{module.__name__}.{name}"] = result.error_message.decode()
 
     assert refused == {}
+
+
+def test_parameters_are_numbered_by_first_use() -> None:
+    sql = Sql("SELECT %(title)b, id FROM sessions WHERE id = %(id)b OR title = %(title)b")
+
+    numbered = number_parameters(sql)
+
+    assert numbered == ("SELECT $1, id FROM sessions WHERE id = $2 OR title = $1", ("title", "id"))
+
+
+@pytest.mark.parametrize("sql", ["SELECT %(id)s", "SELECT %b", "SELECT 5 %% 2"])
+def test_only_named_binary_parameters_are_numbered(sql: str) -> None:
+    with pytest.raises(ValueError, match="is not like"):
+        number_parameters(Sql(sql))
+
+
+def test_long_statements_have_numbered_parameters() -> None:
+    """psycopg caches what it parses only up to 4,096 bytes and 50 parameters."""
+    numbered = {sql for module in modules() for sql in numbered_constants(module)}
+
+    parsed_each_time = {
+        f"{module.__name__}.{name}"
+        for module in modules()
+        for name, sql in executable(module)
+        if len(sql.encode()) > 4096 or len(set(re.findall(r"%\((\w+)\)", sql))) > 50
+        if number_parameters(sql) not in numbered
+    }
+
+    assert parsed_each_time == set()
+
+
+def numbered_constants(module: ModuleType) -> Iterator[NumberedSql]:
+    for value in vars(module).values():
+        each = value.values() if isinstance(value, dict) else [value]
+        yield from (sql for sql in each if isinstance(sql, NumberedSql))
 
 
 def executable(module: ModuleType) -> Iterator[tuple[str, Sql]]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from psycopg import AsyncConnection, AsyncCursor
+from psycopg import AsyncCursor
 
 from ash_server import Store
 from ash_server.store.appending.known_sessions import KnownSessions
@@ -58,12 +58,12 @@ class Steps(list[str]):
 def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
     found = Steps()
     execute, fetches = (
-        AsyncConnection.execute,
+        AsyncCursor.execute,
         {name: getattr(AsyncCursor, name) for name in ("fetchone", "fetchall")},
     )
 
     async def run(self: Any, query: Any, *args: Any, **options: Any) -> Any:
-        if self is found.connection:
+        if self.connection is found.connection:
             found.append(kind_of(query))
         return await execute(self, query, *args, **options)
 
@@ -75,7 +75,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
 
         return read
 
-    monkeypatch.setattr(AsyncConnection, "execute", run)
+    monkeypatch.setattr(AsyncCursor, "execute", run)
     for name, fetch in fetches.items():
         monkeypatch.setattr(AsyncCursor, name, reading(fetch))
     return found
