@@ -5,6 +5,7 @@ from typing import Any
 
 from playwright.async_api import Locator, Page, expect
 
+from tests.shared.records import claude
 from tests.viewer.sessions import Event, Session
 from tests.viewer.test_turns import END, asked, call, called, event, gave
 
@@ -125,7 +126,7 @@ async def test_expand_and_collapse_all(page: Page, session: Session) -> None:
 
 def typed(text: str, uuid: str, at: int = 0) -> Event:
     times: dict[str, Any] = {"timestamp": f"2026-02-01T04:04:{at:02}Z", "sessionId": "s", "uuid": uuid}
-    return {"type": "user", **times, "version": "2.1.29", "message": {"role": "user", "content": text}}
+    return claude.line("user", text, **times, version="2.1.29")
 
 
 async def test_shell_commands_of_the_person(page: Page, session: Session) -> None:

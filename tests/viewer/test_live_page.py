@@ -8,6 +8,7 @@ from itertools import count
 import pytest
 from playwright.async_api import Page, expect
 
+from tests.shared.records import claude
 from tests.viewer.sessions import Event, Session
 
 TO_END = "() => Math.round(document.documentElement.scrollHeight - innerHeight - scrollY)"
@@ -23,7 +24,7 @@ def stream_event(**event: object) -> Event:
 
 OPENING: list[Event] = [
     {"type": "system", "subtype": "init", "session_id": "s", "tools": [], "model": "claude-sonnet-4-5"},
-    {"type": "user", "session_id": "s", "message": {"role": "user", "content": "Count."}},
+    claude.line("user", "Count.", session_id="s"),
     stream_event(type="message_start", message={"id": "m1", "role": "assistant", "content": []}),
     stream_event(type="content_block_start", index=0, content_block={"type": "text", "text": ""}),
 ]
@@ -37,8 +38,7 @@ def number(value: int) -> Event:
 
 
 def old_prompt(value: int) -> Event:
-    message = {"role": "user", "content": f"Prompt {value}"}
-    return {"type": "user", "uuid": f"u{value}", "timestamp": "2026-03-10T11:00:00Z", "message": message}
+    return claude.line("user", f"Prompt {value}", uuid=f"u{value}", timestamp="2026-03-10T11:00:00Z")
 
 
 async def write(session: Session, line: Callable[[int], Event], last: int) -> None:
@@ -206,14 +206,12 @@ QUESTION = {
 
 
 def answer(id: str, *content: Event) -> Event:
-    message = {"id": id, "role": "assistant", "content": [*content]}
-    return {"type": "assistant", "session_id": "s", "parent_tool_use_id": None, "message": message}
+    return claude.line("assistant", [*content], {"id": id}, session_id="s", parent_tool_use_id=None)
 
 
 def result(call: str, text: str) -> Event:
     content = [{"type": "tool_result", "tool_use_id": call, "content": text}]
-    message = {"role": "user", "content": content}
-    return {"type": "user", "session_id": "s", "parent_tool_use_id": None, "message": message}
+    return claude.line("user", content, session_id="s", parent_tool_use_id=None)
 
 
 async def test_bar_says_what_the_session_does(page: Page, session: Session) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, Route, expect
 
+from tests.shared.records import claude
 from tests.viewer.sessions import Session
 from tests.viewer.test_session_page import turns
 
@@ -77,7 +78,7 @@ async def test_next_page_loads(page: Page, session: Session, restart: tuple[Act,
 
 async def test_page_and_stored_text_say_so(page: Page, session: Session, restart: tuple[Act, Act]) -> None:
     stop, start = restart
-    line = {"type": "user", "uuid": "u-1", "message": {"role": "user", "content": "Where is the heron?"}}
+    line = claude.line("user", "Where is the heron?", uuid="u-1")
     await session.write(line)
     await page.goto(session.address)
     await expect(page.get_by_text("Where is the heron?").first).to_be_visible()

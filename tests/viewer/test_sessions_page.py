@@ -148,8 +148,7 @@ async def test_agents_have_display_names(page: Page, store: Store) -> None:
 
 
 async def test_results_of_a_session_without_a_title_have_its_name(page: Page, store: Store) -> None:
-    answer = {"role": "assistant", "content": [{"type": "text", "text": "A pelican."}]}
-    line = {"type": "assistant", "timestamp": TODAY, "message": answer}
+    line = claude.line("assistant", [claude.text("A pelican.")], timestamp=TODAY)
     await store.make(None, line, externalId="runs/9.jsonl")
 
     await open_list(page, store.address)
@@ -685,8 +684,11 @@ async def test_choosing_a_value_of_a_filter(page: Page, store: Store) -> None:
 async def test_searching_keeps_the_filters(page: Page, store: Store) -> None:
     await store.make("One", user("A heron", TODAY), failed(TODAY))
     await store.make("Two", user("A heron", TODAY))
-    answer = {"role": "assistant", "content": [{"type": "text", "text": "No heron."}]}
-    await store.make("Three", {"type": "assistant", "timestamp": TODAY, "message": answer}, failed(TODAY))
+    await store.make(
+        "Three",
+        claude.line("assistant", [claude.text("No heron.")], timestamp=TODAY),
+        failed(TODAY),
+    )
     await page.goto(f"{store.address}&errors=true&q=heron")
 
     await expect(page.locator(".hits .session-title")).to_have_text(["Three", "One"])
@@ -778,9 +780,7 @@ def results(at: str, number: int) -> list[dict[str, Any]]:
         {"type": "tool_result", "tool_use_id": f"t{each}", "content": "a kingfisher"}
         for each in range(number)
     ]
-    return [
-        {"type": "user", "timestamp": at, "message": {"role": "user", "content": [each]}} for each in blocks
-    ]
+    return [claude.line("user", [each], timestamp=at) for each in blocks]
 
 
 def unmarked(text: str) -> str:

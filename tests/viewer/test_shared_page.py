@@ -15,6 +15,7 @@ from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_server.store.access.keys import NewKey
 from tests.server.api.conftest import served
+from tests.shared.records import claude
 
 SETTINGS = Settings(secret="a secret of the tests")
 
@@ -35,7 +36,7 @@ async def link(page: Page, store: Store) -> AsyncIterator[Link]:
     )
     await store.keys.create("default", new)
     session = await store.sessions.create(source="claude", title="Count the herons")
-    line = {"type": "user", "message": {"role": "user", "content": "How many herons?"}}
+    line = claude.line("user", "How many herons?")
     await store.messages.append(session.id, [json.dumps(line)])
     share = await share_session(store, SETTINGS, session.id, ShareOptions())
     with served(create_app(SETTINGS, database_url=store.url)) as address:
