@@ -80,6 +80,6 @@ class SessionUpkeep(BackgroundTask):
         new = [each for each in listed if each not in self._derived][:_MAX_DERIVED]
         for session, last in new:
             with suppress(SessionNotFound):
-                await store.conversation.count_items(session)
+                await store.conversation.read_summary(session)
             self._derived.add((session, last))
         return len(new) < _MAX_DERIVED

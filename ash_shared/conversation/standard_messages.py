@@ -30,7 +30,7 @@ The event log interprets the same parts in `eventlog`, with two differences: it 
 and its state must stay small.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count, islice, takewhile
 from typing import Any, NamedTuple, TypeVar
 
@@ -86,6 +86,20 @@ def transform_messages(lines: Messages, source: str | None = None) -> list[Stand
     return fold.messages()
 
 
+class AnswerModel(NamedTuple):
+    """The model of an answer, or of the answers of a session that state none."""
+
+    line: int
+    """The line that the answer or these answers begin on."""
+    model: str
+
+
+def counted_model(metadata: MessageMetadata) -> str | None:
+    """Return the model of an answer; None for a duplicate, and for a text that a tool wrote (`<synthetic>`)."""
+    model = None if metadata.shadow_of is not None else metadata.model
+    return None if model is None or model.startswith("<") else model
+
+
 class _Origin(NamedTuple):
     """The record of a part."""
 
@@ -103,6 +117,8 @@ class Fold:
         self.drafts: list[Draft] = []
         """All messages, in the order of their first lines."""
         self.turn, self._line = 0, -1
+        self.session_models: list[AnswerModel] = []
+        """The models that headers state, each for the answers from its line on."""
         self._changed: set[int] = set()
         self._last: Draft | None = None
         """The last draft that is not a copy (`is_copy`); so are the next two."""
@@ -124,11 +140,15 @@ class Fold:
         self._index_by_id: dict[str, int] = {}
         self._rewound_ranges: list[tuple[int, int]] = []
         self._calls_by_prompt: dict[str, dict[str, None]] = {}
-        self._links = Links()
-        self._resent = ResentBlocks()
+        self._links, self._resent = Links(), ResentBlocks()
         self._line_call = ""
         """The call of this line's subagent, if the line does not state it."""
         self._queue = QueuedDrafts(self._links.queue)
+
+    def set_model(self, model: str) -> None:
+        """Set the model of the next answers that state none."""
+        self._session["model"] = model
+        self.session_models.append(AnswerModel(self._line, model))
 
     def add_header(self, raw: str | bytes, source: str | None) -> None:
         """Update the session's own fields from the header of a line, and add no message."""
@@ -161,8 +181,7 @@ class Fold:
 
     def messages(self, *, start: int = 0, end: int | None = None) -> list[StandardMessage]:
         """Return the messages that begin on the lines from `start` up to but excluding `end`; by default all."""
-        self._note(self._queue.abandon_all())
-        shadows = find_shadows(self.drafts)
+        shadows = self._end()
         ids = IdAllocator()
         named = {id(draft): ids.take(draft) for draft in self.drafts}
         for first, last in _merge_ranges(self._rewound_ranges):
@@ -176,6 +195,22 @@ class Fold:
             for draft in self.drafts
             if start <= draft.line and (end is None or draft.line < end)
         ]
+
+    def answer_models(self, start: int, end: int) -> list[AnswerModel]:
+        """Return the models of the answers that begin on these lines, without building their messages."""
+        shadows = self._end()
+        answers = (
+            draft
+            for draft in self.drafts
+            if draft.role == "assistant" and start <= draft.line < end and id(draft) not in shadows
+        )
+        models = ((draft.line, counted_model(_build_metadata(_about_model(draft)))) for draft in answers)
+        return [AnswerModel(line, model) for line, model in models if model is not None]
+
+    def _end(self) -> Mapping[int, Draft]:
+        """End the queue, and return the shadows (`find_shadows`)."""
+        self._note(self._queue.abandon_all())
+        return find_shadows(self.drafts)
 
     def build(self, id: str, draft: Draft) -> StandardMessage:
         """Return the message of a whole or partial draft."""
@@ -210,6 +245,8 @@ class Fold:
 
     def _update_session(self, header: RecordHeader) -> None:
         values = {"sessionId": header.session_id, "cliVersion": header.client_version, "model": header.model}
+        if header.model and header.model != self._session.get("model"):
+            self.session_models.append(AnswerModel(self._line, header.model))
         self._session.update({key: value for key, value in values.items() if value})
 
     def _add_part(self, part: Part, origin: _Origin) -> None:
@@ -555,6 +592,11 @@ def _validate_or_none(model: type[Checked], values: Any) -> Checked | None:
         return None if values is None else model.model_validate(values, strict=True)
     except ValidationError:
         return None
+
+
+def _about_model(draft: Draft) -> Record:
+    """Return the metadata of an answer that `counted_model` reads."""
+    return {name: draft.metadata.get(name) for name in ("model", "shadowOf")} | {"source": draft.source}
 
 
 def _build_metadata(values: Record) -> MessageMetadata:

@@ -7,6 +7,7 @@ from datetime import datetime
 from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from ash_shared.conversation.standard_messages import counted_model
 from ash_shared.eventlog import OpenTurn
 from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.message import StandardMessage, StandardTokenUsage
@@ -59,8 +60,7 @@ class SessionSummary(AshModel):
     subagents: int = 0
     """Number of calls that started a subagent."""
     models: dict[str, int] = Field(default={})
-    """Number of answers by model, most first; empty if the models are unknown. Of a stored session with more than 2,000
-    messages, only answers with known usage are counted."""
+    """Number of answers by model, most first; empty if the models are unknown."""
     agents: list[str] = Field(default=[])
     """Other agents and sessions that took part, in order of appearance."""
     agent_callbacks: int = 0
@@ -113,6 +113,5 @@ def to_session_summary(
 
 def count_models(messages: Iterable[StandardMessage]) -> Counter[str]:
     """Count these answers by model, without those that a tool wrote (`<synthetic>`)."""
-    metadata = (message.metadata for message in messages if message.role == "assistant")
-    models = (each.model for each in metadata if each.shadow_of is None)
-    return Counter(name for name in models if name is not None and not name.startswith("<"))
+    models = (counted_model(message.metadata) for message in messages if message.role == "assistant")
+    return Counter(model for model in models if model is not None)

@@ -1,7 +1,6 @@
 """Inputs of projections: the events of a stored session, read page by page, without the parts a projection ignores."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import aclosing, nullcontext, suppress
 from functools import partial
@@ -11,25 +10,23 @@ from uuid import UUID
 from ash_server.errors import SessionChanged, SessionNotFound, SessionTooLarge
 from ash_server.prices.errors import PricesError
 from ash_server.store.connections.pool import Connect
+from ash_server.store.conversation.model_counts import counting_of
 from ash_server.store.conversation.redacted_rows import redact_message, redact_standard_messages
 from ash_server.store.conversation.standard_pages import get_pages, size_of
 from ash_server.store.conversation.standing_events import stream_standing
 from ash_server.store.conversation.subagent_spending import read_total_spending
 from ash_server.store.log.events import get_open_turn
-from ash_server.store.log.totals import Copies, read_summary_fold
+from ash_server.store.log.totals import Copies, read_summary_of_log
 from ash_server.store.message_pages import StoredMessage, list_messages
 from ash_server.store.session_rows import TreeSession, get_session, get_tree
 from ash_server.store.usage.reports import default_prices
-from ash_server.store.usage.session_answers import count_answers
 from ash_server.store.usage.session_usage import read_session_usage
 from ash_shared.eventlog import Event
 from ash_shared.model.message import StandardMessage
-from ash_shared.model.session import Session
 from ash_shared.projections import (
     AtifExport,
     SessionSummary,
     SubagentMessages,
-    count_models,
     to_atif,
 )
 from ash_shared.records.json_text import decode_json
@@ -40,9 +37,6 @@ _TOOL_LINES = 200
 """Number of lines at the beginning searched for definitions of tools."""
 MAX_BYTES = 64 * 1024 * 1024
 """Total size of the events, twice what any API accepts in a request."""
-
-MAX_READ_FOR_MODELS = 2000
-"""Messages that are read to count the answers of each model."""
 
 
 async def read_events(
@@ -75,8 +69,8 @@ async def read_summary(connect: Connect, session_id: UUID, save: Connect | None 
     copied = session.copied_messages or 0
     is_subagent = bool(session.agent_id) or session.copy_of is None  # or the copies are inherited
     copies = Copies(copied, is_subagent and copied > 0)
-    fold = await read_summary_fold(connect, save, session_id, copies)
-    models = await _count_models(connect, session, copies)
+    count_models = counting_of(connect, session, copies)
+    fold, models = await read_summary_of_log(connect, save, session_id, copies, count_models)
     summary = SessionSummary.model_validate(fold.fields(open_turn, models))
     total = await read_total_spending(connect, session_id, own=partial(fold.spending, open_turn))
     computed = await _read_computed_costs(connect, session_id)
@@ -95,20 +89,6 @@ async def _read_computed_costs(connect: Connect, session_id: UUID) -> dict[str, 
         "computed_cost_usd": own.computed_cost_usd,
         "total_computed_cost_usd": None if total is None else total.computed_cost_usd,
     }
-
-
-async def _count_models(connect: Connect, session: Session, copies: Copies) -> Counter[str]:
-    """Count the answers by model; in a long session, those with known usage."""
-    models = Counter[str]()
-    if session.message_count > MAX_READ_FOR_MODELS:
-        async with connect() as conn:
-            return Counter(await count_answers(conn, session.id, with_copies=not copies.are_skipped))
-    if session.message_count:
-        after = copies.messages if copies.are_skipped else 0
-        async with aclosing(get_pages(connect, session.id, after=after)) as pages:
-            async for page in pages:
-                models += count_models(page)
-    return models
 
 
 async def read_requests(connect: Connect, session_id: UUID, *, redacts: bool) -> list[Any]:

@@ -5,9 +5,10 @@ the stored messages around it, which may complete it, and again with a larger li
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 from psycopg import AsyncConnection
@@ -24,7 +25,7 @@ from ash_server.store.message_pages import (
 )
 from ash_server.store.pagination import may_have_more
 from ash_server.store.session_rows import get_session
-from ash_shared.conversation.paging import Page, transform_page
+from ash_shared.conversation.paging import ModelsPage, Page, models_of_page, transform_page
 from ash_shared.model.message import StandardMessage
 
 _PAGE = 1000
@@ -51,6 +52,14 @@ class _Lines(NamedTuple):
     more: bool
     """True if more messages follow."""
 
+    @property
+    def stored(self) -> list[StoredMessage]:
+        return self.page + self.following
+
+    def is_last(self, used: int) -> bool:
+        """True if no message follows the used ones of `stored`."""
+        return used == len(self.stored) and not self.more
+
 
 class Conversation(NamedTuple):
     """A page of standard messages."""
@@ -67,18 +76,79 @@ async def get_conversation(
 
     `next_after` is the cursor of the next page; an empty page may have one, too. Raises SessionNotFound.
     """
+    page, lines = await _read_whole_turns(connect, session_id, transform_page, after=after, limit=limit)
+    is_last = lines.is_last(page.lines)
+    return Conversation(page.messages, None if is_last else lines.stored[page.lines - 1].sequence)
+
+
+class StoredModels(NamedTuple):
+    """The models of the answers of a page, each with the stored message that its answer begins with."""
+
+    models: list[tuple[int, str]]
+    turns: list[int]
+    """The first messages of turns."""
+    session_models: list[tuple[int, str]]
+    """The models of answers that state none, each with the message that states it, or the one before the page."""
+    last: int
+    """The last stored message of the page."""
+    is_last: bool
+    """True for the last page."""
+    size: int
+    """Characters of its stored messages."""
+
+
+async def get_models(
+    connect: Connect, session_id: UUID, *, after: int, distance: int = MAX_DISTANCE, model: str = ""
+) -> StoredModels:
+    """Return the models of the answers of `get_conversation`, which takes half as long.
+
+    `distance` is the number of messages before the page that may complete its messages; `model` is as in
+    `models_of_page`. Raises SessionNotFound.
+    """
+    page, lines = await _read_whole_turns(
+        connect, session_id, partial(models_of_page, model=model), after=after, limit=_PAGE, distance=distance
+    )
+    stored = lines.stored[: page.lines]
+    return StoredModels(
+        [(stored[line].sequence, model) for line, model in page.models],
+        [stored[line].sequence for line in page.turns if line < page.lines],
+        [
+            (stored[line].sequence if line >= 0 else after, name)
+            for line, name in page.session_models
+            if line < page.lines
+        ],
+        stored[-1].sequence if stored else after,
+        lines.is_last(page.lines),
+        sum(len(message.content) for message in stored),
+    )
+
+
+_Page = TypeVar("_Page", Page, ModelsPage)
+
+
+async def _read_whole_turns(  # one argument per input
+    connect: Connect,
+    session_id: UUID,
+    transform: Callable[..., _Page],
+    *,
+    after: int,
+    limit: int,
+    distance: int = MAX_DISTANCE,
+) -> tuple[_Page, _Lines]:
     size, max_bytes = limit, MAX_PARSE_BYTES
     while True:
         async with connect() as conn:
-            lines = await _read_lines(conn, session_id, after=after, limit=size, max_bytes=max_bytes)
-        page = await asyncio.to_thread(_transform, lines, min(limit, len(lines.page)))
+            lines = await _read_lines(
+                conn, session_id, after=after, limit=size, max_bytes=max_bytes, distance=distance
+            )
+        page = await asyncio.to_thread(_transform, transform, lines, min(limit, len(lines.page)))
         has_max_bytes = max_bytes == _MAX_BYTES and len(lines.page) < size
         is_full = size >= _MAX_LINES or has_max_bytes
         if page.is_cut and is_full:
-            page = await asyncio.to_thread(_transform, lines, len(lines.page))
+            page = await asyncio.to_thread(_transform, transform, lines, len(lines.page))
         needs_more = page.is_cut or page.lines > len(lines.page)
         if is_full or not needs_more:
-            return _to_conversation(page, lines)
+            return page, lines
         size = min(2 * size if page.is_cut else page.lines, _MAX_LINES)
         max_bytes = _MAX_BYTES
 
@@ -144,8 +214,8 @@ async def get_event_pages(
         after = page[-1].sequence if may_have_more(page, limit, max_bytes) else end
 
 
-async def _read_lines(
-    conn: AsyncConnection, session_id: UUID, *, after: int, limit: int, max_bytes: int
+async def _read_lines(  # one argument per input
+    conn: AsyncConnection, session_id: UUID, *, after: int, limit: int, max_bytes: int, distance: int
 ) -> _Lines:
     last = (await get_session(conn, session_id)).message_count
     page = await list_next(conn, session_id, after=after, limit=limit, max_bytes=max_bytes)
@@ -153,7 +223,9 @@ async def _read_lines(
         return _Lines([], [], [], [], more=False)
     limit, max_bytes = MAX_DISTANCE, _MAX_DISTANCE_BYTES
     before = (
-        await list_last(conn, session_id, before=after + 1, limit=limit, max_bytes=max_bytes) if after else []
+        await list_last(conn, session_id, before=after + 1, limit=distance, max_bytes=max_bytes)
+        if after
+        else []
     )
     first = (before or page)[0].sequence
     head = await list_head(conn, session_id, before=first) if first > 1 else []
@@ -164,12 +236,6 @@ async def _read_lines(
     return _Lines(head, before, page, following, more=bool(following) and following[-1].sequence < last)
 
 
-def _transform(lines: _Lines, limit: int) -> Page:
+def _transform(transform: Callable[..., _Page], lines: _Lines, limit: int) -> _Page:
     head, before, page, following = map(texts_with_source, lines[:4])
-    return transform_page(page + following, head=head, before=before, limit=limit, more=lines.more)
-
-
-def _to_conversation(page: Page, lines: _Lines) -> Conversation:
-    stored = lines.page + lines.following
-    is_last = page.lines == len(stored) and not lines.more
-    return Conversation(page.messages, None if is_last else stored[page.lines - 1].sequence)
+    return transform(page + following, head=head, before=before, limit=limit, more=lines.more)

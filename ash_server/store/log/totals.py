@@ -7,8 +7,8 @@ events are among the last.
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing, nullcontext, suppress
 from itertools import islice
 from typing import Any, NamedTuple
@@ -25,6 +25,7 @@ from ash_server.store.pagination import bounded_query
 from ash_server.store.statements import Sql, statements
 from ash_shared.eventlog import Event
 from ash_shared.model.event_types import CATALOGUE, CHUNKS, PROMPTS
+from ash_shared.parsing.parse import PARSER_VERSION
 from ash_shared.projections._retractions import StandingLog
 from ash_shared.projections.item_counts import DELETED, ItemCounts, ItemFold, ItemState, superseded_ids
 from ash_shared.projections.summary_fold import MAX_KEPT, SummaryFold, SummaryState
@@ -37,6 +38,9 @@ _MAX_LAG = 2 * _LAG
 """Events that a reader adds by itself."""
 _MAX_ADDED = 5 * _LAG
 """Events that an append adds under the lock, besides its own."""
+
+MAX_UNCOUNTED = 100
+"""Messages whose models each reader counts again."""
 
 _MAX_INLINE = 200
 """Events that are added in the event loop; more are added in a thread."""
@@ -61,11 +65,38 @@ SQL = statements(
     stored_columns=stored_json.SQL.stored_columns,
     version=VERSION,
     max_lag=_MAX_LAG,
+    max_uncounted=MAX_UNCOUNTED,
 )
 
 _LIST_EVENTS = bounded_query(
     SQL.columns, SQL.page, size="octet_length(coalesce(entry.stored_json, cold_text(entry.session_id)))"
 )
+
+
+class KeptModels(msgspec.Struct, array_like=True, frozen=True):
+    """The answers of each model, which readers count: events do not state models."""
+
+    parser_version: int = PARSER_VERSION
+    settled: int = 0
+    """The last message of `counts`, which later messages do not change."""
+    model: str = ""
+    """The model of the session after it, for answers that state none."""
+    counts: dict[str, int] = {}  # msgspec copies it
+    last: int = 0
+    """The last message that was read."""
+    rest: dict[str, int] = {}
+    """The answers after `settled`."""
+
+
+class CountedModels(NamedTuple):
+    counts: Counter[str]
+    kept: KeptModels
+    must_save: bool
+    """True if it takes long to count them again."""
+
+
+CountModels = Callable[[KeptModels], Awaitable[CountedModels]]
+"""Adds the messages since the last count."""
 
 
 class Totals(msgspec.Struct, array_like=True):
@@ -80,6 +111,7 @@ class Totals(msgspec.Struct, array_like=True):
     """True if an event was retracted: the totals then stay behind the end of the log."""
     names: list[str] = []  # msgspec copies it
     """Ids of the last records and answers in late totals."""
+    models: KeptModels = KeptModels()  # the position is in `list_behind`, too
 
 
 class KeptTotals(NamedTuple):
@@ -132,6 +164,7 @@ class _Folds:
     def __init__(self, totals: Totals) -> None:
         self.items = ItemFold(totals.items)
         self.summary = SummaryFold(totals.summary, most=MAX_KEPT)
+        self.models = totals.models
 
     def add(self, event: Event, *, stands: bool = True) -> None:
         self.items.add(event)
@@ -152,8 +185,8 @@ class _Folds:
     def kept(
         self, sequence: int, known: int, *, is_late: bool = False, names: Iterable[str] = ()
     ) -> KeptTotals:
-        totals = Totals(VERSION, self.items.state, self.summary.state, known, is_late, list(names))
-        return KeptTotals(_encode(totals).decode(), sequence)
+        states = self.items.state, self.summary.state
+        return _encoded(Totals(VERSION, *states, known, is_late, list(names), self.models), sequence)
 
 
 class _Read(NamedTuple):
@@ -170,6 +203,7 @@ class TotalsOfLog:
         """`start` are the totals of the events before, as JSON; empty if they are unknown."""
         known = NO_TOTALS if start is None else _known(KeptTotals(start))
         totals = _totals(known)
+        totals.models = KeptModels()
         is_known = start is None or bool(known.totals and not totals.is_late and not totals.summary.copied)
         self._folds: _Folds | None = _Folds(totals) if is_known else None
 
@@ -210,8 +244,8 @@ class TotalsOfLog:
         ]
         if not all(_correct(*each, is_end=is_end) for each in pairs):
             return NO_TOTALS
-        totals.known = last
-        return KeptTotals(_encode(totals).decode(), last)
+        totals.known, totals.models = last, KeptModels()
+        return _encoded(totals, last)
 
     def has_names_of(self, other: "TotalsOfLog") -> bool:
         """True if the numbers by name have the same names in other totals, in the same order."""
@@ -299,7 +333,7 @@ async def follow(
         if kept.sequence < last:
             return [kept]
     if any(_retracts(event) for event, _ in new):
-        return [NO_TOTALS]
+        return [_with_models(NO_TOTALS, _totals(kept).models)]
     if len(new) > _MAX_INLINE:
         return await asyncio.to_thread(_add_new, kept, new, ends)
     return _add_new(kept, new, ends)
@@ -341,35 +375,71 @@ async def count_items(connect: Connect, save: Connect | None, session_id: UUID) 
 
     If many events had to be read, they are added to the stored totals on a connection of `save`.
     """
-    return (await _read_and_save(connect, save, session_id)).items.counts()
+    async with connect() as conn:
+        place = await _find_place(conn, session_id)
+    folds = await _read_and_save(connect, save, session_id, place, _known(place.kept))
+    return folds.items.counts()
 
 
-async def read_summary_fold(
-    connect: Connect, save: Connect | None, session_id: UUID, copies: Copies
-) -> SummaryFold:
+class SummaryOfLog(NamedTuple):
+    fold: SummaryFold
+    models: Counter[str]
+    """The number of answers by model."""
+
+
+async def read_summary_of_log(
+    connect: Connect, save: Connect | None, session_id: UUID, copies: Copies, count_models: CountModels
+) -> SummaryOfLog:
     """Return the summary of a log. Raises SessionNotFound. `save` is as in `count_items`."""
-    return (await _read_and_save(connect, save, session_id, copies)).summary
-
-
-async def _read_and_save(
-    connect: Connect, save: Connect | None, session_id: UUID, copies: Copies | None = None
-) -> _Folds:
     async with connect() as conn:
         place = await _find_place(conn, session_id)
     start = _known(place.kept)
     summary = _totals(start).summary
-    is_other = copies is not None and copies != (summary.copied, summary.skips_copies)
+    is_other = copies != (summary.copied, summary.skips_copies)
     start = _start(copies) if is_other else start
+    counted = await count_models(_totals(start).models)
+    start = _with_models(start, counted.kept)
+    must_save = is_other or counted.must_save
+    folds = await _read_and_save(connect, save, session_id, place, start, must_save=must_save)
+    return SummaryOfLog(folds.summary, counted.counts)
+
+
+async def _read_and_save(
+    connect: Connect,
+    save: Connect | None,
+    session_id: UUID,
+    place: "_Place",
+    start: KeptTotals,
+    *,
+    must_save: bool = False,
+) -> _Folds:
     folds, kept = await _read(connect, session_id, start, place.last)
-    if save is not None and (is_other or place.last - start.sequence > _MAX_LAG):
+    if save is not None and (must_save or place.last - start.sequence > _MAX_LAG):
         changed = {**kept._asdict(), "before": place.kept.sequence, "dropped": place.dropped}
         async with save() as conn:
             await conn.execute(SQL.save, {**changed, "session_id": session_id, "last": place.last})
     return folds
 
 
-def _start(copies: Copies | None) -> KeptTotals:
-    return NO_TOTALS if copies is None else _Folds(Totals(summary=SummaryState(*copies))).kept(0, 0)
+def _start(copies: Copies) -> KeptTotals:
+    return _Folds(Totals(summary=SummaryState(*copies))).kept(0, 0)
+
+
+def keep_settled_models(kept: KeptTotals, before: KeptTotals, message: int) -> KeptTotals:
+    """Return the totals after the deletion of a message, with the counts of models that do not depend on it."""
+    models = _totals(_known(before)).models
+    if models.settled >= message:
+        return kept
+    settled = KeptModels(models.parser_version, models.settled, models.model, models.counts)
+    return _with_models(kept, settled)
+
+
+def _with_models(kept: KeptTotals, models: KeptModels) -> KeptTotals:
+    totals = _totals(kept)
+    if totals.models == models:
+        return kept
+    totals.models = models
+    return _encoded(totals, kept.sequence)
 
 
 async def list_behind(conn: AsyncConnection, limit: int) -> list[tuple[UUID, int]]:
@@ -398,7 +468,7 @@ async def _read(connect: Connect, session_id: UUID, kept: KeptTotals, last: int)
         retracted = await _read_retracted(connect, session_id, kept.sequence, last, totals)
         if retracted.is_unknown:  # events in the totals are retracted
             start = _start(Copies(totals.summary.copied, totals.summary.skips_copies))
-            return await _read(connect, session_id, start, last)
+            return await _read(connect, session_id, _with_models(start, totals.models), last)
     is_late = totals.is_late or retracted.exist
     end = max(kept.sequence, last - _LAG) if is_late else last
     folds, names = _Folds(totals), deque(totals.names, maxlen=_MAX_NAMES)
@@ -505,6 +575,10 @@ def _retracts(event: Event) -> bool:
 def _known(kept: KeptTotals) -> KeptTotals:
     """Return totals of this version."""
     return kept if kept.totals.startswith(f"[{VERSION},") else NO_TOTALS
+
+
+def _encoded(totals: Totals, sequence: int) -> KeptTotals:
+    return KeptTotals(_encode(totals).decode(), sequence)
 
 
 def _totals(kept: KeptTotals) -> Totals:

@@ -24,10 +24,16 @@ WHERE session_id = %(session_id)b AND sequence > %(after)b AND sequence <= %(las
 -- The totals after a change of the log.
 UPDATE session_counters SET totals = %b, totals_sequence = %b, needs_upkeep = true WHERE session_id = %b
 
+-- fragment: counted
+-- The last message in the counts of models.
+coalesce(((CASE WHEN starts_with(totals, '[{version},') THEN totals END)::json -> 6 ->> 4)::bigint, 0)
+
 -- fragment: are_near
--- True for totals that a reader completes, or derives, from few events.
-(counters.event_sequence - counters.last_dropped_sequence <= {max_lag}
+-- True for totals that a reader completes, or derives, from few events, with counts of models from few messages.
+((counters.event_sequence - counters.last_dropped_sequence <= {max_lag}
     OR starts_with(totals, '[{version},') AND counters.event_sequence - totals_sequence <= {max_lag})
+  AND CASE WHEN counters.message_sequence > {max_uncounted}
+      THEN {counted} >= counters.message_sequence - {max_uncounted} ELSE true END)
 
 -- name: list_behind
 -- Sessions with other totals, among those that need upkeep, except cold sessions.

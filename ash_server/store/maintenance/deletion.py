@@ -319,7 +319,9 @@ class _Deletion:
         )
         if self._whole is None:
             changed = changed if changed == NO_TOTALS else changed._replace(sequence=last)
-            await totals.write(conn, session_id, await totals.catch_up(conn, session_id, changed, last + 1))
+            changed = await totals.catch_up(conn, session_id, changed, last + 1)
+            stored = KeptTotals(counters.totals, counters.totals_sequence)
+            await totals.write(conn, session_id, totals.keep_settled_models(changed, stored, sequence))
 
     async def _replace_part(self, counters: Counters, state: SavedState | None) -> int:
         """Replace the events that depend on the message, and return the last event of the log."""

@@ -111,3 +111,18 @@ async def test_totals_that_readers_would_derive_are_derived_in_the_background(
     assert [totals._known(each).sequence for each in kept] == [each.last for each in places]
     query = "SELECT count(*) FROM session_counters WHERE cost_revision = ''"
     assert await (await connection.execute(query)).fetchall() == [(0,)]
+
+
+async def test_models_of_many_messages_are_counted_in_the_background(
+    store: Store, connection: AsyncConnection
+) -> None:
+    few, many = [await create(store) for _ in range(2)]
+    await store.messages.append(many, [f"text {number}" for number in range(totals.MAX_UNCOUNTED)])
+    assert [id for id, _ in await store.conversation.list_behind(10)] == [many]
+    upkeep = SessionUpkeep(store, PriceFiles(Settings.load()))
+
+    assert await upkeep.keep()
+
+    last = [(await totals._find_place(connection, session)).kept for session in (few, many)]
+    assert [totals._totals(each).models.last for each in last] == [0, totals.MAX_UNCOUNTED + 2]
+    assert await store.conversation.list_behind(10) == []

@@ -130,7 +130,7 @@ async def meter(connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch) ->
     await connection.execute(FILL)
     for first in range(0, TURNS, 50):
         await append_turns(connection, first, first + 50)
-    await count_items(connecting(connection), connecting(connection), LONG)
+    await read_summary(connecting(connection), LONG, connecting(connection))
     while not await index_pending(connection, seconds=10):
         pass
     await connection.execute("VACUUM ANALYZE")

@@ -1,6 +1,7 @@
 """Totals that are kept when a log changes equal the totals of the whole log."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any
@@ -31,10 +32,15 @@ async def read_all(store: Store, tables: AsyncConnection, session: UUID) -> Read
 
 async def read(store: Store, session: UUID) -> Read:
     counts = await store.conversation.count_items(session)
-    fold = await totals.read_summary_fold(
-        store._connections.connection, store._connections.changes, session, totals.Copies(0, False)
+    connections, copies = store._connections, totals.Copies(0, False)
+    summary = await totals.read_summary_of_log(
+        connections.connection, connections.changes, session, copies, count_no_models
     )
-    return counts, fold.fields()
+    return counts, summary.fold.fields()
+
+
+async def count_no_models(kept: totals.KeptModels) -> totals.CountedModels:
+    return totals.CountedModels(Counter(), kept, must_save=False)
 
 
 async def state_of(tables: AsyncConnection, session: UUID) -> totals.KeptTotals:

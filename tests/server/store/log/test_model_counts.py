@@ -1,0 +1,116 @@
+"""The kept numbers of answers by model equal those of all messages."""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from uuid import UUID, uuid4
+
+import pytest
+from psycopg import AsyncConnection
+
+from ash_server import Store
+from ash_server.store.conversation import model_counts
+from ash_server.store.log import totals
+from ash_server.store.transcripts import Copy
+from ash_shared.projections import count_models
+
+MODELS = ("opus", "haiku", "<synthetic>")
+LENGTHS = (450, 1, 99, 3, 120, 700)
+
+
+@pytest.fixture(params=["one turn", "short turns", "long turns"])
+def line_of(request: pytest.FixtureRequest) -> Callable[[int], str]:
+    turn = {"one turn": 10_000, "short turns": 7, "long turns": 280}[request.param]
+
+    def line(number: int) -> str:
+        if number % turn == 0:
+            return record("user", f"u{number}", {"role": "user", "content": f"Go on {number}"})
+        answer = number // 3  # three lines each
+        message = {
+            "id": f"msg_{answer}",
+            "role": "assistant",
+            "model": MODELS[answer % 7 % 3],
+            "content": [{"type": "text", "text": f"part {number}"}],
+        }
+        return record("assistant", f"a{number}", message)
+
+    return line
+
+
+def record(kind: str, uuid: str, message: Mapping[str, object]) -> str:
+    return json.dumps({"type": kind, "uuid": uuid, "sessionId": "s", "message": message})
+
+
+async def count_all(store: Store, session: UUID, after: int = 0) -> dict[str, int]:
+    messages = [each async for page in store.conversation.stream_pages(session, after=after) for each in page]
+    return dict(count_models(messages))
+
+
+async def kept_models(tables: AsyncConnection, session: UUID) -> totals.KeptModels:
+    return totals._totals((await totals._find_place(tables, session)).kept).models
+
+
+@pytest.fixture
+async def session(store: Store, line_of: Callable[[int], str]) -> UUID:
+    session = (await store.sessions.create()).id
+    first = 0
+    for length in LENGTHS:
+        await store.messages.append(session, [line_of(number) for number in range(first, first + length)])
+        first += length
+        assert (await store.conversation.read_summary(session)).models == await count_all(store, session)
+    return session
+
+
+CHANGES: dict[str, Callable[[Store, UUID], Awaitable[object]]] = {
+    "delete an early message": lambda store, session: store.messages.delete(session, 5),
+    "delete a late message": lambda store, session: store.messages.delete(session, 1371),
+    "delete the last message": lambda store, session: store.messages.pop(session),
+    "rebuild": lambda store, session: store.events.rebuild(session),
+    "post an event": lambda store, session: store.events.append(
+        session, {"type": "retraction", "payload": {"turns": 1}}
+    ),
+    "copies of a parent": lambda store, session: store.transcripts.set_copy(session, Copy(uuid4(), 30)),
+}
+
+
+async def test_changes_keep_the_counts(store: Store, session: UUID, connection: AsyncConnection) -> None:
+    assert 1000 < (await kept_models(connection, session)).settled < sum(LENGTHS)
+    for name, change in CHANGES.items():
+        await change(store, session)
+        for _ in range(2):
+            models = (await store.conversation.read_summary(session)).models
+            assert (name, models) == (name, await count_all(store, session))
+        assert (name, (await kept_models(connection, session)).settled > 1000) == (name, True)
+
+
+async def test_a_deletion_keeps_what_is_settled_before(
+    store: Store, session: UUID, connection: AsyncConnection
+) -> None:
+    before = await kept_models(connection, session)
+    await store.messages.delete(session, before.settled + 1)
+    after = await kept_models(connection, session)
+    assert (after.counts, after.last) == (before.counts, 0)
+
+    await store.messages.delete(session, before.settled)
+    assert (await kept_models(connection, session)).counts == {}
+
+
+async def test_other_parsers_count_again(
+    store: Store, session: UUID, connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_counts, "PARSER_VERSION", 10_000)
+    assert (await store.conversation.read_summary(session)).models == await count_all(store, session)
+    assert (await kept_models(connection, session)).parser_version == 10_000
+
+
+async def test_many_models_are_counted_and_not_kept(store: Store, connection: AsyncConnection) -> None:
+    session = (await store.sessions.create()).id
+    messages = [
+        record(
+            "assistant", f"a{number}", {"id": f"m{number}", "role": "assistant", "model": f"model {number}"}
+        )
+        for number in range(150)
+    ]
+    await store.messages.append(session, messages)
+
+    assert len((await store.conversation.read_summary(session)).models) == 150
+    assert await kept_models(connection, session) == totals.KeptModels()
