@@ -19,7 +19,7 @@ from ash_server.store import Store
 from ash_server.viewer import viewer
 from tests.server.cli.test_cli_serve import serving
 from tests.viewer.browser import ABSENT, browsing, chromium, http_server
-from tests.viewer.sessions import Session
+from tests.viewer.sessions import Session, new_session
 from tests.waiting import TIMEOUT
 
 VIEWER = Path(ash_server.__file__).parent / "viewer"
@@ -210,5 +210,4 @@ async def client(ash: str) -> AsyncIterator[httpx2.AsyncClient]:
 @pytest.fixture
 async def session(client: httpx2.AsyncClient) -> Session:
     """An empty session; events are posted before or while its page is open."""
-    created = await client.post("/api/sessions", json={"source": "test", "title": "Paths on Windows"})
-    return Session(client, created.json()["id"])
+    return await new_session(client)

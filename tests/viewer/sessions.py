@@ -42,3 +42,8 @@ class Session:
     async def post(self, route: str, body: str) -> None:
         answer = await self.client.post(f"/api/sessions/{self.id}/{route}", content=body, headers=_NDJSON)
         answer.raise_for_status()
+
+
+async def new_session(client: httpx2.AsyncClient) -> Session:
+    created = await client.post("/api/sessions", json={"source": "test", "title": "Paths on Windows"})
+    return Session(client, created.json()["id"])

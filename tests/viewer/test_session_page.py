@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
+from itertools import product
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,7 +22,7 @@ from ash_server.transfer.exporting.trajectory import SUFFIX
 from tests.shared.records import claude
 from tests.viewer.browser import still
 from tests.viewer.logs import SERVER
-from tests.viewer.sessions import Event, Session
+from tests.viewer.sessions import Event, Session, new_session
 
 SHOWN = (
     "() => [...document.querySelectorAll('.chat-log [data-seq][id]')].map((item) => Number(item.dataset.seq))"
@@ -326,8 +327,7 @@ async def test_finished_session_without_times_opens_at_its_start(page: Page, ses
     assert await page.evaluate("scrollY") == 0
 
 
-@pytest.mark.parametrize("width", [390, 913, 1280, 1600])
-async def test_sender_of_a_prompt_is_on_the_page(page: Page, session: Session, width: int) -> None:
+async def test_sender_of_a_prompt_is_on_the_page(page: Page, session: Session) -> None:
     prompts = [{"sender": "script"}, {"fromAgentId": "reviewer-of-long-names"}]
     await session.add_events(
         *(
@@ -335,17 +335,19 @@ async def test_sender_of_a_prompt_is_on_the_page(page: Page, session: Session, w
             for place, each in enumerate(prompts)
         )
     )
-    await page.set_viewport_size({"width": width, "height": 900})
-
+    script = """(spans) => spans.map((span) => span.textContent.split(" · ")[0] + " " +
+      (span.getBoundingClientRect().left >= 0 && span.getBoundingClientRect().right <= innerWidth))"""
+    widths, seen = (390, 913, 1280, 1600), {}
     await open_page(page, session.address)
     await expect(page.locator(".sent-at")).to_have_count(2)
 
-    script = """(spans) => spans.map((span) => span.textContent.split(" · ")[0] + " " +
-      (span.getBoundingClientRect().left >= 0 && span.getBoundingClientRect().right <= innerWidth))"""
-    assert await page.locator(".sent-at").evaluate_all(script) == [
-        "from a script true",
-        "from reviewer-of-long-names true",
-    ]
+    for width in widths:
+        await page.set_viewport_size({"width": width, "height": 900})
+        await still(page)
+        seen[width] = await page.locator(".sent-at").evaluate_all(script)
+
+    senders = ["from a script true", "from reviewer-of-long-names true"]
+    assert seen == dict.fromkeys(widths, senders)
 
 
 async def test_live_session_opens_at_its_end(page: Page, session: Session) -> None:
@@ -838,20 +840,20 @@ async def test_places_on_the_same_page_and_history(page: Page, long: Session) ->
     assert abs(await position(page, seen) - before) <= 1
 
 
-@pytest.mark.parametrize(
-    ("place", "text"),
-    [
-        ("?message=41#e-nothing", "This place no longer exists: the nearest item is shown."),
-        ("#e-nothing", "This place no longer exists."),
-        ("?message=99999", "Message 99999 is not shown here: the nearest item is shown."),
-        ("?at=99999", "This place no longer exists: the nearest item is shown."),
-    ],
-)
-async def test_permalink_to_a_missing_place(page: Page, long: Session, place: str, text: str) -> None:
-    await open_page(page, long.address + place)
+MISSING_PLACES = {
+    "?message=41#e-nothing": "This place no longer exists: the nearest item is shown.",
+    "#e-nothing": "This place no longer exists.",
+    "?message=99999": "Message 99999 is not shown here: the nearest item is shown.",
+    "?at=99999": "This place no longer exists: the nearest item is shown.",
+}
 
-    await expect(page.locator(".toast")).to_have_text(text)
-    assert await page.locator(".chat-log .turn").count() > 10
+
+async def test_permalink_to_a_missing_place(page: Page, long: Session) -> None:
+    for place, text in MISSING_PLACES.items():
+        await open_page(page, long.address + place)
+
+        await expect(page.locator(".toast")).to_have_text(text)
+        assert await page.locator(".chat-log .turn").count() > 10
 
 
 async def test_copy_link(page: Page, long: Session) -> None:
@@ -885,48 +887,50 @@ ALL = (
 )
 
 
-@pytest.mark.parametrize(
-    ("query", "pressed", "shown", "after"),
-    [
-        ("", "", (0, 1, 2, 3, 5), ""),
-        ("?preset=read", "", (0, 5), "?preset=read"),
-        ("?preset=everything", "", range(6), "?preset=everything"),
-        ("?preset=read&system=1", "", (0, 4, 5), "?preset=read&system=1"),
-        ("?thinking=0&tools=0", "", (0, 2, 5), "?thinking=0&tools=0"),
-        ("?preset=holo&holo=1", "", (0, 1, 2, 3, 5), "?preset=holo&holo=1"),
-        ("", "1", (0, 5), "?preset=read"),
-        ("?preset=read", "2", (0, 1, 2, 3, 5), ""),
-        ("?thinking=0", "3", range(6), "?preset=everything"),
-        ("", "s", range(6), "?system=1"),
-        ("", "t", (0, 2, 3, 5), "?thinking=0"),
-        ("", "tt", (0, 1, 2, 3, 5), ""),
-        ("?errors=1", "", (), "?errors=1"),
-    ],
-)
-async def test_presets_and_filters(
-    page: Page, session: Session, query: str, pressed: str, shown: Iterable[int], after: str
-) -> None:
+PRESETS: dict[tuple[str, str], tuple[Iterable[int], str]] = {
+    ("", ""): ((0, 1, 2, 3, 5), ""),
+    ("?preset=read", ""): ((0, 5), "?preset=read"),
+    ("?preset=everything", ""): (range(6), "?preset=everything"),
+    ("?preset=read&system=1", ""): ((0, 4, 5), "?preset=read&system=1"),
+    ("?thinking=0&tools=0", ""): ((0, 2, 5), "?thinking=0&tools=0"),
+    ("?preset=holo&holo=1", ""): ((0, 1, 2, 3, 5), "?preset=holo&holo=1"),
+    ("", "1"): ((0, 5), "?preset=read"),
+    ("?preset=read", "2"): ((0, 1, 2, 3, 5), ""),
+    ("?thinking=0", "3"): (range(6), "?preset=everything"),
+    ("", "s"): (range(6), "?system=1"),
+    ("", "t"): ((0, 2, 3, 5), "?thinking=0"),
+    ("", "tt"): ((0, 1, 2, 3, 5), ""),
+    ("?errors=1", ""): ((), "?errors=1"),
+}
+"""The items shown and the query of the page after keys are pressed, by the first query and the keys."""
+
+
+async def test_presets_and_filters(page: Page, session: Session) -> None:
     await session.add_events(*turns(1))
-    await open_page(page, session.address + query)
-    for key in pressed:
-        await page.keyboard.press(key)
+    found = dict[tuple[str, str], tuple[list[str], str]]()
 
-    assert await page.evaluate(VISIBLE) == [f"{ALL[place]}-1" for place in shown]
-    assert page.url == session.address + after
-    await expect(page.locator(".blank")).to_be_visible(visible=not shown)
+    for (query, pressed), (shown, _) in PRESETS.items():
+        await open_page(page, session.address + query)
+        for key in pressed:
+            await page.keyboard.press(key)
+        await expect(page.locator(".blank")).to_be_visible(visible=not shown)
+        found[query, pressed] = await page.evaluate(VISIBLE), page.url.removeprefix(session.address)
+
+    assert found == {
+        case: ([f"{ALL[place]}-1" for place in shown], after) for case, (shown, after) in PRESETS.items()
+    }
 
 
-@pytest.mark.parametrize(
-    ("query", "label"),
-    [
-        ("", "4 tool calls · 5 thoughts · 1 failed"),
-        ("?thinking=0", "4 tool calls · 1 failed"),
-        ("?tools=0", "5 thoughts"),
-        ("?thinking=0&tools=0", ""),
-        ("?errors=1", ""),
-    ],
-)
-async def test_fold_label_omits_filtered_kinds(page: Page, session: Session, query: str, label: str) -> None:
+FOLD_LABELS = {
+    "": "4 tool calls · 5 thoughts · 1 failed",
+    "?thinking=0": "4 tool calls · 1 failed",
+    "?tools=0": "5 thoughts",
+    "?thinking=0&tools=0": "",
+    "?errors=1": "",
+}
+
+
+async def test_fold_label_omits_filtered_kinds(page: Page, session: Session) -> None:
     start, asked, thought, _, call, result, *_, answer, end = turn(1)
     steps = list[Event]()
     for number in range(4):
@@ -935,13 +939,16 @@ async def test_fold_label_omits_filtered_kinds(page: Page, session: Session, que
             payload = {**event["payload"], "toolCallId": f"c{number}", **more}
             steps.append({**event, "id": f"{event['id']}-{number}", "payload": payload})
     await session.add_events(start, asked, *steps, {**thought, "id": "last"}, answer, end)
-    await open_page(page, session.address + query)
+    labels = {}
 
-    assert (
-        await page.locator(".fold").evaluate("(fold) => fold.checkVisibility() ? fold.innerText : ''")
-        == label
-    )
-    await expect(page.locator(".tool-call").nth(2)).to_be_visible(visible="tools=0" not in query)
+    for query in FOLD_LABELS:
+        await open_page(page, session.address + query)
+        labels[query] = await page.locator(".fold").evaluate(
+            "(fold) => fold.checkVisibility() ? fold.innerText : ''"
+        )
+        await expect(page.locator(".tool-call").nth(2)).to_be_visible(visible="tools=0" not in query)
+
+    assert labels == FOLD_LABELS
 
 
 async def test_counts_hidden_system_messages(page: Page, session: Session) -> None:
@@ -976,15 +983,17 @@ SAMPLES = {
 }
 
 
-@pytest.mark.parametrize("sample", sorted(SAMPLES))
-async def test_counts_of_the_server_are_those_of_the_page(page: Page, session: Session, sample: str) -> None:
-    await session.post("messages", SAMPLES[sample].read_text())
-    await open_page(page, session.address)
+async def test_counts_of_the_server_are_those_of_the_page(page: Page, client: httpx2.AsyncClient) -> None:
+    of_server, of_page = dict[str, dict[str, int]](), dict[str, dict[str, int]]()
 
-    of_server, of_page = await page.evaluate(COUNTS, session.id)
+    for name, path in SAMPLES.items():
+        session = await new_session(client)
+        await session.post("messages", path.read_text())
+        await open_page(page, session.address)
+        of_server[name], of_page[name] = await page.evaluate(COUNTS, session.id)
 
     assert of_server == of_page
-    assert of_server["tools"] > 0
+    assert [name for name, counts in of_server.items() if counts["tools"] == 0] == []
 
 
 async def test_filters_count_what_is_not_loaded(page: Page, long: Session) -> None:
@@ -1265,16 +1274,15 @@ async def test_footers_show_models_and_costs_of_turns(page: Page, session: Sessi
 USAGE = "claude-sonnet-4-5 · 1,234 tokens in · 1,234 out · 1,234 read from the cache · ≈$0.0226"
 
 
-@pytest.mark.parametrize("width", [1280, 1024, 390])
-async def test_item_toolbar_stays_in_the_window(page: Page, session: Session, width: int) -> None:
+async def test_item_toolbar_stays_in_the_window(page: Page, session: Session) -> None:
     usage = {"input_tokens": 1234, "output_tokens": 1234, "cache_read_input_tokens": 1234}
     await session.write(user("Go", "p1"), assistant("m1", "x1", {"type": "text", "text": "One"}, usage=usage))
-    await page.set_viewport_size({"width": width, "height": 800})
     await open_page(page, session.address)
     usage_text, tools = page.locator(".item-usage"), page.locator(".item-toolbar")
     ends = "element => [element.getBoundingClientRect(), innerWidth]"
 
-    for preset, words in (("3", USAGE), ("2", "")):
+    for width, (preset, words) in product((1280, 1024, 390), (("3", USAGE), ("2", ""))):
+        await page.set_viewport_size({"width": width, "height": 800})
         await page.keyboard.press(preset)
         await expect(page.locator("[data-usage]")).to_have_count(1 if words else 0)
         await page.locator(".assistant-text").click()
