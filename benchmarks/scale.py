@@ -193,7 +193,7 @@ class Subject:
         await self._store.conversation.count_items(self._largest)
 
     async def read_summary(self) -> None:
-        await self._store.conversation.read_summary(self._largest)
+        await self._store.conversation.read_summary(self._largest, is_bounded=True)
 
     async def start_projection(self) -> None:
         async with aclosing(self._store.conversation.stream_standing(self._largest)) as parts:

@@ -60,7 +60,8 @@ class SessionSummary(AshModel):
     subagents: int = 0
     """Number of calls that started a subagent."""
     models: dict[str, int] = Field(default={})
-    """Number of answers by model, most first; empty if the models are unknown."""
+    """Number of answers by model, most first; empty if the models are unknown. After an import of more than 2,000
+    messages, only answers with known usage are counted until the server has counted all in the background."""
     agents: list[str] = Field(default=[])
     """Other agents and sessions that took part, in order of appearance."""
     agent_callbacks: int = 0

@@ -36,6 +36,7 @@ from ash_server.settings import Settings
 from ash_server.store.connections.archived_texts import read_archived
 from ash_server.store.connections.cluster import DISTRIBUTED
 from ash_server.store.connections.replication import Known
+from ash_server.store.conversation import model_counts
 from ash_server.store.lists.session_lists import SessionSort
 from ash_server.store.log import kept_states, rebuild, totals
 from ash_server.store.log.notify import last_sequences
@@ -380,8 +381,9 @@ async def use_totals(store: Store, session: UUID) -> None:
     async with store._connections.connection() as conn:
         await totals.write(conn, session, totals.NO_TOTALS)
     await store.conversation.list_behind(1)
-    with patch.object(totals, "_MAX_LAG", 0):
+    with patch.object(totals, "_MAX_LAG", 0), patch.object(model_counts, "MAX_COUNTED", 0):
         await store.conversation.count_items(session)
+        await store.conversation.read_summary(session, is_bounded=True)
         await store.conversation.read_summary(session)
 
 

@@ -234,7 +234,7 @@ def _encode_ascii(message: Any) -> bytes:
 
 
 async def _render_summary(conversation: ConversationReader, session_id: UUID, _: bool) -> bytes:
-    return (await conversation.read_summary(session_id)).model_dump_json().encode()
+    return (await conversation.read_summary(session_id, is_bounded=True)).model_dump_json().encode()
 
 
 async def _render_atif(conversation: ConversationReader, session_id: UUID, redacts: bool) -> bytes:

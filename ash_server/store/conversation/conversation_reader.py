@@ -39,9 +39,12 @@ class ConversationReader(Resource):
         """Return the number of items that each filter of the viewer hides. Raises SessionNotFound."""
         return await count_items(self._connections.connection, self._save, session_id)
 
-    async def read_summary(self, session_id: UUID) -> SessionSummary:
-        """Return the summary of a session. Raises SessionNotFound."""
-        return await read_summary(self._connections.connection, session_id, self._save)
+    async def read_summary(self, session_id: UUID, *, is_bounded: bool = False) -> SessionSummary:
+        """Return the summary of a session. Raises SessionNotFound.
+
+        `is_bounded`: count only answers with known usage if more than 2,000 messages have not been counted yet.
+        """
+        return await read_summary(self._connections.connection, session_id, self._save, is_bounded=is_bounded)
 
     @property
     def _save(self) -> Connect | None:

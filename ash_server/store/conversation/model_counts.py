@@ -7,9 +7,12 @@ from functools import partial
 from ash_server.store.connections.pool import Connect
 from ash_server.store.conversation.standard_pages import StoredModels, get_models
 from ash_server.store.log.totals import MAX_UNCOUNTED, Copies, CountedModels, CountModels, KeptModels
+from ash_server.store.usage.session_answers import count_answers
 from ash_shared.model.session import Session
 from ash_shared.parsing.parse import PARSER_VERSION
 
+MAX_COUNTED = 2000
+"""Messages that a bounded reader counts."""
 _MAX_UNSETTLED = 300
 """Last messages that are read again, except for a shorter part of their turns."""
 _MIN_UNSETTLED = 100
@@ -23,16 +26,25 @@ _MAX_KEPT = 100
 _MAX_NAME = 200
 
 
-def counting_of(connect: Connect, session: Session, copies: Copies) -> CountModels:
-    """Return a function that counts the answers of a session, without copies that its summary skips."""
-    return partial(_count, connect, session, copies)
+def counting_of(connect: Connect, session: Session, copies: Copies, *, is_bounded: bool) -> CountModels:
+    """Return a function that counts the answers of a session, without copies that its summary skips.
+
+    If it is bounded and too many messages follow the kept counts, it counts only answers with known usage.
+    """
+    return partial(_count, connect, session, copies, is_bounded)
 
 
-async def _count(connect: Connect, session: Session, copies: Copies, kept: KeptModels) -> CountedModels:
+async def _count(
+    connect: Connect, session: Session, copies: Copies, is_bounded: bool, kept: KeptModels
+) -> CountedModels:
     if kept.parser_version != PARSER_VERSION or kept.last > session.message_count:
         kept = KeptModels()
     if kept.last == session.message_count:
         return CountedModels(Counter(kept.counts) + Counter(kept.rest), kept, must_save=False)
+    if is_bounded and session.message_count - kept.settled > MAX_COUNTED:
+        async with connect() as conn:
+            known = await count_answers(conn, session.id, with_copies=not copies.are_skipped)
+        return CountedModels(Counter(known), kept, must_save=False)
     counts, size = Counter(kept.counts), 0
     settled = kept.settled or (copies.messages if copies.are_skipped else 0)
     page = await _read_first(connect, session, settled, kept)

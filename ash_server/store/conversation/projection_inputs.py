@@ -61,7 +61,9 @@ async def _read_standing(connect: Connect, session_id: UUID, *, whole: bool, red
     return events
 
 
-async def read_summary(connect: Connect, session_id: UUID, save: Connect | None = None) -> SessionSummary:
+async def read_summary(
+    connect: Connect, session_id: UUID, save: Connect | None = None, *, is_bounded: bool = False
+) -> SessionSummary:
     """Raises SessionNotFound. If many events had to be read, their totals are stored on a connection of `save`."""
     async with connect() as conn:
         open_turn = await get_open_turn(conn, session_id)  # read first, so that its end is not missed
@@ -69,7 +71,7 @@ async def read_summary(connect: Connect, session_id: UUID, save: Connect | None 
     copied = session.copied_messages or 0
     is_subagent = bool(session.agent_id) or session.copy_of is None  # or the copies are inherited
     copies = Copies(copied, is_subagent and copied > 0)
-    count_models = counting_of(connect, session, copies)
+    count_models = counting_of(connect, session, copies, is_bounded=is_bounded)
     fold, models = await read_summary_of_log(connect, save, session_id, copies, count_models)
     summary = SessionSummary.model_validate(fold.fields(open_turn, models))
     total = await read_total_spending(connect, session_id, own=partial(fold.spending, open_turn))

@@ -55,6 +55,12 @@ async def read_answers(
     return SessionAnswers(answers=answers, next_after=until if until < session.message_count else None)
 
 
+async def count_answers(conn: AsyncConnection, session_id: UUID, *, with_copies: bool) -> dict[str, int]:
+    """Return the number of answers with known usage by model; `with_copies`: also those that were copied."""
+    params = {"session_id": session_id, "with_copies": with_copies}
+    return dict(await (await conn.execute(SQL.count_answers, params)).fetchall())
+
+
 def _to_answer(stored: _StoredAnswer, prices: Prices) -> AnswerCost:
     reported = stored.reported_cost
     cost = prices.cost(stored).nano_dollars if reported is None else reported

@@ -6,3 +6,10 @@ SELECT message_sequence, turn, nullif(at, '-infinity'), nullif(model, ''), nulli
 FROM answers
 WHERE session_id = %(session_id)s AND message_sequence > %(after)s AND message_sequence <= %(until)s
 ORDER BY message_sequence, key
+
+-- name: count_answers
+-- The number of answers by model, without those that a tool wrote.
+SELECT model, sum(answers)::bigint
+FROM usage_rollups
+WHERE session_id = %(session_id)s AND model <> '' AND model NOT LIKE '<%%' AND (%(with_copies)s OR NOT is_copy)
+GROUP BY model

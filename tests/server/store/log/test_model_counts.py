@@ -102,6 +102,20 @@ async def test_other_parsers_count_again(
     assert (await kept_models(connection, session)).parser_version == 10_000
 
 
+async def test_requests_leave_many_messages_to_the_server(
+    store: Store, session: UUID, connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of these answers has usage."""
+    monkeypatch.setattr(model_counts, "MAX_COUNTED", 800)
+    read = store.conversation.read_summary
+    await store.events.rebuild(session)
+
+    before = (await read(session, is_bounded=True)).models
+    counted = await count_all(store, session)
+    assert (before, (await read(session)).models) == ({}, counted)
+    assert (await read(session, is_bounded=True)).models == counted
+
+
 async def test_many_models_are_counted_and_not_kept(store: Store, connection: AsyncConnection) -> None:
     session = (await store.sessions.create()).id
     messages = [
