@@ -17,10 +17,14 @@ MODELS = ("opus", "haiku", "<synthetic>")
 LENGTHS = (450, 1, 99, 3, 120, 700)
 
 
-@pytest.fixture(params=["one turn", "short turns", "long turns"])
-def line_of(request: pytest.FixtureRequest) -> Callable[[int], str]:
-    turn = {"one turn": 10_000, "short turns": 7, "long turns": 280}[request.param]
+@pytest.fixture
+def turn() -> int:
+    """Messages of a turn."""
+    return 7
 
+
+@pytest.fixture
+def line_of(turn: int) -> Callable[[int], str]:
     def line(number: int) -> str:
         if number % turn == 0:
             return record("user", f"u{number}", {"role": "user", "content": f"Go on {number}"})
@@ -72,13 +76,15 @@ CHANGES: dict[str, Callable[[Store, UUID], Awaitable[object]]] = {
 }
 
 
+@pytest.mark.parametrize("turn", [7, 280, 10_000])
 async def test_changes_keep_the_counts(store: Store, session: UUID, connection: AsyncConnection) -> None:
     assert 1000 < (await kept_models(connection, session)).settled < sum(LENGTHS)
     for name, change in CHANGES.items():
         await change(store, session)
+        counted = await count_all(store, session)
         for _ in range(2):
             models = (await store.conversation.read_summary(session)).models
-            assert (name, models) == (name, await count_all(store, session))
+            assert (name, models) == (name, counted)
         assert (name, (await kept_models(connection, session)).settled > 1000) == (name, True)
 
 
