@@ -12,6 +12,7 @@ from ash_server.store.conversation import model_counts
 from ash_server.store.log import totals
 from ash_server.store.transcripts import Copy
 from ash_shared.projections import count_models
+from tests.shared.records import codex
 
 MODELS = ("opus", "haiku", "<synthetic>")
 LENGTHS = (450, 1, 99, 3, 120, 700)
@@ -106,6 +107,20 @@ async def test_other_parsers_count_again(
     monkeypatch.setattr(model_counts, "PARSER_VERSION", 10_000)
     assert (await store.conversation.read_summary(session)).models == await count_all(store, session)
     assert (await kept_models(connection, session)).parser_version == 10_000
+
+
+async def test_answers_that_state_no_model_have_the_last_one_of_the_session(store: Store) -> None:
+    session = (await store.sessions.create(source="codex")).id
+    for model in ("gpt-x", "gpt-y"):
+        lines = [codex.line("turn_context", model=model), codex.message_item("user", "Go on")]
+        for first in range(0, 450, 150):
+            for number in range(first, first + 150):
+                lines += [codex.call_item(f"{model}-{number}"), codex.output_item(f"{model}-{number}")]
+            await store.messages.append(session, [json.dumps(each) for each in lines])
+            lines = []
+            assert (await store.conversation.read_summary(session)).models == await count_all(store, session)
+
+    assert (await store.conversation.read_summary(session)).models == {"gpt-x": 450, "gpt-y": 450}
 
 
 async def test_requests_leave_many_messages_to_the_server(
