@@ -7,7 +7,6 @@ import json
 import re
 import tomllib
 from collections.abc import Callable
-from glob import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ from ash_server.file_access import ANY_FILE, FileAccess
 from ash_server.store.text import storable
 from ash_server.transfer.importing.databases import antigravity_titles, codex_names
 from ash_server.transfer.importing.databases.codex_names import SessionName
+from ash_server.transfer.importing.databases.sessions import Stamps
 
 MAX_BYTES = 64 * 1024
 """Larger files are not read: they have no title of a session."""
@@ -35,27 +35,31 @@ def name_of(path: Path, access: FileAccess = ANY_FILE) -> SessionName | None:
 
 
 class TitlePlace(NamedTuple):
-    """Files that may contain the title of a transcript."""
+    """Where the title of a transcript may be."""
 
-    folder: Path
-    pattern: str
+    path: Path
+    stamps_of: Callable[[Path, FileAccess], Stamps]
 
-    def stamps(self) -> tuple[tuple[int, int], ...]:
+    def stamps(self, access: FileAccess) -> Stamps:
         """Return times and sizes, which change with the titles."""
-        try:
-            stats = [file.stat() for file in sorted(self.folder.glob(self.pattern))]
-        except OSError:  # deleted meanwhile
-            return ()
-        return tuple((each.st_mtime_ns, each.st_size) for each in stats)
+        return self.stamps_of(self.path, access)
 
 
 def title_place(path: Path) -> TitlePlace | None:
     """Return where the title of a transcript may be, unless it is a conversation of Antigravity; None for no place."""
     files = (file for each in _TITLE_FILES if (file := each.locate(path.absolute())))
     if (file := next(files, None)) is not None:
-        return TitlePlace(file.parent, escape(file.name))
+        return TitlePlace(file, _file_stamps)
     home = codex_names.home_of(path)
-    return None if home is None else TitlePlace(home, f"{codex_names.DATABASES}*")
+    return None if home is None else TitlePlace(home, codex_names.stamps)
+
+
+def _file_stamps(path: Path, _: FileAccess) -> Stamps:
+    try:
+        status = path.stat()
+    except OSError:  # there is none, or it was deleted meanwhile
+        return ()
+    return ((status.st_mtime_ns, status.st_size),)
 
 
 class _TitleFile(NamedTuple):

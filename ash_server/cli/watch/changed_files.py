@@ -15,11 +15,11 @@ from ash_server.cli.watch.seen_files import SeenFile, SeenFiles
 from ash_server.file_access import ANY_FILE, FileAccess, current_user, may_exist
 from ash_server.transfer.importing.databases.codex_names import SessionName
 from ash_server.transfer.importing.databases.conversation_files import conversation_at
-from ash_server.transfer.importing.databases.sessions import database_of
+from ash_server.transfer.importing.databases.sessions import Stamps, database_of
 from ash_server.transfer.importing.documents.folders import folder_at
 from ash_server.transfer.importing.file_import import ImportedFile
 from ash_server.transfer.importing.opencode import is_session as is_opencode_session
-from ash_server.transfer.importing.transcript import Stamps, open_transcript, places_of
+from ash_server.transfer.importing.transcript import open_transcript, places_of
 from ash_server.transfer.importing.transcript_files import (
     SUFFIXES,
     Home,
@@ -239,7 +239,7 @@ class ChangedFiles:
         files, seen, place = ((status.st_mtime_ns, status.st_size),), tracked.seen, tracked.title
         if place is not None:
             if place not in titles:
-                titles[place] = place.stamps()
+                titles[place] = place.stamps(self.access)
             is_same_title, tracked.title_stamps = tracked.title_stamps == titles[place], titles[place]
         if (
             seen.files == files

@@ -22,6 +22,7 @@ from ash_server.transfer.importing.databases.antigravity import ConversationLine
 from ash_server.transfer.importing.databases.conversation_files import conversation_at
 from ash_server.transfer.importing.databases.opencode_rows import RowLine
 from ash_server.transfer.importing.databases.sessions import (
+    Stamps,
     database_files,
     database_of,
     source_of,
@@ -35,9 +36,6 @@ from ash_server.transfer.importing.lines import RECENTLY_WRITTEN_SECONDS, START,
 from ash_server.transfer.importing.transcript_files import SUFFIXES, modification_time, past_time
 from ash_shared.parsing.parsed_text import parse_raw
 from ash_shared.records.json_fields import to_milliseconds
-
-Stamps = tuple[tuple[int, int], ...]
-"""Times and sizes, which change when a transcript changes."""
 
 
 class Transcript(NamedTuple):

@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 from collections.abc import Iterator
 from contextlib import aclosing, closing, contextmanager, suppress
@@ -141,6 +142,42 @@ def test_warns_of_a_file_that_was_deleted_before_it_was_stored(
     assert files.find(ImportReport()) == {}
     warning = " ".join(capsys.readouterr().err.split())
     assert warning == f"ash: {path}: deleted or truncated after {seen} bytes; {size} were stored"
+
+
+def test_a_name_that_changed_in_the_rest_of_a_database_is_read_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A database that took long to read, or could not be read, is not read at each comparison."""
+    monkeypatch.setattr("ash_server.transfer.importing.databases.sessions._REST_PER_SECOND", 1e9)
+    thread = "0199c3d2-5a11-7b21-8c55-0c6f7b0e9a01"
+    write(tmp_path / f".codex/sessions/rollout-2026-11-01T10-00-00-{thread}.jsonl", "{}\n")
+    database = write(tmp_path / ".codex/state_5.sqlite", "no database")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    files = ChangedFiles((), watches=True)
+    names: list[str | None] = []
+
+    def compare() -> None:
+        snapshots.renew()
+        for file, stamps in files.find(ImportReport()).items():
+            names.append(stamps.name and stamps.name.text)
+            files.remember(file, stamps)
+
+    def compare_after_rest() -> None:
+        snapshots.values |= {key: each._replace(renewable_at=0) for key, each in snapshots.values.items()}
+        compare()
+
+    with share_snapshots() as snapshots:
+        compare()
+        database.unlink()
+        with closing(sqlite3.connect(database, isolation_level=None)) as codex:
+            codex.execute("CREATE TABLE threads (id, title, first_user_message, name)")
+            codex.execute("INSERT INTO threads VALUES (?, 'Tides', '', NULL)", (thread,))
+            for name in ("Tides", "Ebb", "High water"):
+                codex.execute("UPDATE threads SET name = ?", (name,))
+                compare()
+                compare_after_rest()
+
+    assert names == [None, "Tides", "Ebb", "High water"]
 
 
 def losses(capsys: pytest.CaptureFixture[str]) -> list[str]:

@@ -4,7 +4,6 @@ A person's title is in `annotations/<id>.pbtxt`, one that Antigravity wrote in t
 """
 
 import re
-import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from ash_server.file_access import ANY_FILE, FileAccess
 from ash_server.store.text import storable
 from ash_server.transfer.importing.databases.codex_names import SessionName
 from ash_server.transfer.importing.databases.conversation_files import conversation_at
-from ash_server.transfer.importing.databases.sessions import read_once
+from ash_server.transfer.importing.databases.sessions import read_once_or
 from ash_server.transfer.importing.databases.sqlite_snapshot import columns_of, open_snapshot
 
 MAX_BYTES = 64 * 1024
@@ -33,7 +32,7 @@ def title_of(path: Path, access: FileAccess = ANY_FILE) -> SessionName | None:
     if typed:
         return SessionName(typed, is_typed=True)
     database = files.home / "conversation_summaries.db"
-    title = read_once(database, lambda: _read_titles(database, access)).get(files.id)
+    title = _read_titles(database, access).get(files.id)
     return None if title is None else SessionName(title, is_typed=False)
 
 
@@ -62,9 +61,10 @@ _CONTROLS = {b"n": b"\n", b"r": b"\r", b"t": b"\t"}
 
 def _read_titles(database: Path, access: FileAccess) -> Mapping[str, str]:
     """Return the titles by conversation; none if the database cannot be read, because sessions do without."""
-    try:
+
+    def read() -> Mapping[str, str]:
         with open_snapshot(database, access) as copy:
             rows = copy.execute(_QUERY).fetchall() if columns_of(copy, _TABLE) else []
-    except (OSError, sqlite3.Error):
-        return {}
-    return {id: storable(title) for id, title in rows if isinstance(title, str) and title.strip()}
+        return {id: storable(title) for id, title in rows if isinstance(title, str) and title.strip()}
+
+    return read_once_or({}, database, read)

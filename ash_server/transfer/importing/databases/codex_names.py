@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from ash_server.file_access import ANY_FILE, FileAccess, real_path
 from ash_server.store.text import storable
-from ash_server.transfer.importing.databases.sessions import read_once
+from ash_server.transfer.importing.databases.sessions import Stamps, read_once_or, states_at_reading
 from ash_server.transfer.importing.databases.sqlite_snapshot import columns_of, open_snapshot
 
-DATABASES = "state_*.sqlite"
+_DATABASES = "state_*.sqlite"
 """The number is the version of the tables."""
 _FOLDERS = frozenset({"archived_sessions", "sessions"})
 _THREAD = re.compile(r"rollout-.*?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl?(?:\.zst)?")
@@ -34,10 +34,17 @@ def name_of(path: Path, access: FileAccess = ANY_FILE) -> SessionName | None:
     if thread is None:
         return None
     id, home = thread
-    database = max(home.glob(DATABASES), key=_version, default=None)
+    database = _find_database(home)
+    return None if database is None else _read_names(database, access).get(id)
+
+
+def stamps(home: Path, access: FileAccess) -> Stamps:
+    """Return times and sizes that change with what `name_of` returns, which may be older than the database."""
+    database = _find_database(home)
     if database is None:
-        return None
-    return read_once(database, lambda: _read_names(database, access)).get(id)
+        return ()
+    _read_names(database, access)
+    return states_at_reading(database)
 
 
 def home_of(path: Path) -> Path | None:
@@ -54,6 +61,10 @@ def _thread_of(path: Path) -> tuple[str, Path] | None:
     return None if match is None or home is None else (match[1], home)
 
 
+def _find_database(home: Path) -> Path | None:
+    return max(home.glob(_DATABASES), key=_version, default=None)
+
+
 def _version(database: Path) -> int:
     number = database.stem.rpartition("_")[2]
     return int(number) if number.isdecimal() else -1
@@ -61,11 +72,12 @@ def _version(database: Path) -> int:
 
 def _read_names(database: Path, access: FileAccess) -> Mapping[str, SessionName]:
     """Return the names by thread; none if the database cannot be read, because sessions do without."""
-    try:
+
+    def read() -> Mapping[str, SessionName]:
         with open_snapshot(database, access) as copy:
             return _names_in(copy)
-    except (OSError, sqlite3.Error):
-        return {}
+
+    return read_once_or({}, database, read)
 
 
 def _names_in(copy: sqlite3.Connection) -> dict[str, SessionName]:

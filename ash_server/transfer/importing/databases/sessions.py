@@ -33,6 +33,10 @@ _REST_PER_SECOND = 20
 """Seconds without another snapshot, per second that the last one took: a large database is copied less often."""
 
 
+Stamps = tuple[tuple[int, int], ...]
+"""Times and sizes, which change with files."""
+
+
 class OtherDatabase(OSError):
     """The database of a program that Ash does not read."""
 
@@ -109,13 +113,13 @@ class _SharedValue(NamedTuple):
     """Result of `read_once` for a database."""
 
     value: Any
-    states: tuple[tuple[int, int], ...]
+    states: Stamps
     renewable_at: float
 
 
 class _SharedSnapshot(NamedTuple):
     snapshot: Snapshot
-    states: tuple[tuple[int, int], ...]
+    states: Stamps
     """Times and sizes of the program's files before the snapshot."""
     renewable_at: float
 
@@ -185,6 +189,29 @@ def read_once(database: Path, read: Callable[[], _Value]) -> _Value:
         shared.values[database] = _SharedValue(value, states, end + (end - start) * _REST_PER_SECOND)
     known: _Value = shared.values[database].value
     return known
+
+
+def read_once_or(default: _Value, database: Path, read: Callable[[], _Value]) -> _Value:
+    """Read as `read_once`, but return `default` if the database cannot be read, which is tried again."""
+    start, shared = time.monotonic(), _shared.get()
+    try:
+        return read_once(database, read)
+    except (OSError, sqlite3.Error):
+        if shared is not None:
+            end = time.monotonic()
+            shared.values[database] = _SharedValue(default, _UNREAD, end + (end - start) * _REST_PER_SECOND)
+        return default
+
+
+_UNREAD = ((0, -1),)
+"""The states of no file, so that the value is renewed."""
+
+
+def states_at_reading(database: Path) -> Stamps:
+    """Return the times and sizes of a database when `read_once` read it; as they are now if it did not."""
+    shared = _shared.get()
+    value = None if shared is None else shared.values.get(database)
+    return _states(database) if value is None else value.states
 
 
 @contextmanager
@@ -259,7 +286,7 @@ def _is_name(id: object) -> bool:
     return isinstance(id, str) and id not in ("", "..") and Path(id).name == id and "\0" not in id
 
 
-def _states(database: Path) -> tuple[tuple[int, int], ...]:
+def _states(database: Path) -> Stamps:
     """Return the times and sizes of a database and its log."""
     try:
         stats = [file.stat() for file in database_files(database)]
