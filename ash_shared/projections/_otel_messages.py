@@ -6,13 +6,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from ash_shared.model.blocks import Block
 from ash_shared.model.message import StandardMessage, StandardTokenUsage
 from ash_shared.projections._otel_terms import UNKNOWN, finish_reason, provider_name
-
-T = TypeVar("T")
 
 OtelAttributes = dict[str, Any]
 _Part = dict[str, Any]
@@ -134,25 +132,42 @@ def _is_notice(block: Block) -> bool:
     return block.get("variant") is not None
 
 
-class MainAgentFolds(Generic[T]):
+class SizedFold(Protocol):
+    """Folds messages, in order, and keeps some."""
+
+    def add(self, message: StandardMessage, size: int = 0) -> None: ...
+
+    def size(self) -> int:
+        """Return the size of the messages that are kept."""
+
+
+F = TypeVar("F", bound=SizedFold)
+
+
+class MainAgentFolds(Generic[F]):
     """The fold of a session's main agent. In the session of a subagent, this is the subagent."""
 
-    def __init__(self, create: Callable[[], T]) -> None:
+    def __init__(self, create: Callable[[], F]) -> None:
         self._main = create()
-        self._with_subagents: T | None = create()
+        self._with_subagents: F | None = create()
         """In a session of a subagent; None after the first other message."""
 
-    def fold_of(self, message: StandardMessage) -> T | None:
-        """Return the fold for the next message; None for a message to leave out."""
+    def add(self, message: StandardMessage, size: int = 0) -> None:
+        """Add a message, unless it is a duplicate, retracted, a notice of the client, or of a subagent."""
         if not is_kept(message):
-            return None
-        if is_of_subagent(message):
-            return self._with_subagents
-        self._with_subagents = None
-        return self._main
+            return
+        if not is_of_subagent(message):
+            self._with_subagents = None
+            self._main.add(message, size)
+        elif self._with_subagents is not None:
+            self._with_subagents.add(message, size)
+
+    def size(self) -> int:
+        """Return the size of the messages that are kept."""
+        return self.used.size()
 
     @property
-    def used(self) -> T:
+    def used(self) -> F:
         return self._main if self._with_subagents is None else self._with_subagents
 
     @property

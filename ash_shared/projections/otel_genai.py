@@ -72,7 +72,7 @@ class GenAiCall(NamedTuple):
     """The extent of the input."""
 
 
-class GenAiFold:
+class GenAiFold(MainAgentFolds["_LastCall"]):
     """Folds the messages of a session, in order, into its last call of a model.
 
     `max_kept`: the size of the messages since the last summary that are kept. Beyond it only the last answer is, and
@@ -80,19 +80,10 @@ class GenAiFold:
     """
 
     def __init__(self, max_kept: float = inf) -> None:
-        self._folds = MainAgentFolds(lambda: _LastCall(max_kept))
-
-    def add(self, message: StandardMessage, size: int = 0) -> None:
-        fold = self._folds.fold_of(message)
-        if fold is not None:
-            fold.add(message, size)
-
-    def size(self) -> int:
-        """Return the size of the instructions, the last answer and the last message."""
-        return self._folds.used.size()
+        super().__init__(lambda: _LastCall(max_kept))
 
     def end(self, *, conversation_id: str | None = None, records: Iterable[Any] = ()) -> GenAiCall:
-        fold, requests = self._folds.used, list(records)
+        fold, requests = self.used, list(records)
         fold.end()
         answer, conversation = fold.answer, fold.conversation
         attributes = {
@@ -106,7 +97,7 @@ class GenAiFold:
             {name: value for name, value in attributes.items() if value is not None},
             None if fold.kept is None else list(map(_input, fold.kept[: fold.extent.messages])),
             [] if answer is None else [output_message(answer)],
-            self._folds.is_of_subagent,
+            self.is_of_subagent,
             conversation.summaries,
             fold.extent,
         )
@@ -132,7 +123,7 @@ class _LastCall:
         """Return the extent of the input."""
         return self._all if self.answer is None else self._before_answer
 
-    def add(self, message: StandardMessage, size: int) -> None:
+    def add(self, message: StandardMessage, size: int = 0) -> None:
         summaries = self.conversation.summaries
         self.conversation.add(message, size)
         if self.conversation.summaries > summaries:
@@ -140,6 +131,7 @@ class _LastCall:
         self._take(self.conversation.take())
 
     def size(self) -> int:
+        """Return the size of the instructions, the last answer and the last message."""
         answers = [] if self.answer is None else [self.answer]
         return self.conversation.instructions_size + sum(
             each.size for each in (*answers, *self.conversation.messages)
@@ -179,7 +171,7 @@ class GenAiInput:
         return self._taken == self._call.extent
 
     def take(self, messages: Iterable[StandardMessage]) -> list[OtelAttributes]:
-        """Add messages; return those of the input that later ones do not change."""
+        """Add messages, and return input messages that later ones do not change."""
         taken = list[OtelAttributes]()
         for message in messages:
             if is_included(message, in_subagent=self._call.is_of_subagent):

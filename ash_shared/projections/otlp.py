@@ -96,23 +96,14 @@ class TraceFacts(NamedTuple):
     """The times of results that came after the turn of their call, by the key of this turn."""
 
 
-class TraceSurvey:
+class TraceSurvey(MainAgentFolds["_Survey"]):
     """Folds the messages of a session into the facts that `TraceFold` requires."""
 
     def __init__(self) -> None:
-        self._folds = MainAgentFolds(_Survey)
-
-    def add(self, message: StandardMessage, size: int = 0) -> None:
-        fold = self._folds.fold_of(message)
-        if fold is not None:
-            fold.add(message, size)
-
-    def size(self) -> int:
-        """Return the size of the messages that are kept: those of one span, and instructions."""
-        return self._folds.used.size()
+        super().__init__(_Survey)
 
     def facts(self) -> TraceFacts:
-        return self._folds.used.facts(is_of_subagent=self._folds.is_of_subagent)
+        return self.used.facts(is_of_subagent=self.is_of_subagent)
 
 
 class _Survey:
@@ -121,13 +112,14 @@ class _Survey:
         self._agent: str | None = None
         self._version: str | None = None
 
-    def add(self, message: StandardMessage, size: int) -> None:
+    def add(self, message: StandardMessage, size: int = 0) -> None:
         self._agent = self._agent or message.metadata.source
         self._version = self._version or message.metadata.cli_version
         self._trace.add(message, size)
         self._trace.take()
 
     def size(self) -> int:
+        """Return the size of the messages of one span, and of instructions."""
         return self._trace.size()
 
     def facts(self, *, is_of_subagent: bool) -> TraceFacts:

@@ -10,15 +10,12 @@ from contextlib import aclosing
 from typing import Any
 from uuid import UUID
 
-from ash_server.errors import SessionChanged, SessionTooLarge
+from ash_server.errors import SessionChanged
 from ash_server.redaction import redact_text
 from ash_server.store.connections.pool import Connect
-from ash_server.store.conversation.projection_inputs import MAX_BYTES, read_requests
-from ash_server.store.conversation.repeated_pages import RepeatedPages, SizedPage
+from ash_server.store.conversation.projection_inputs import read_requests
+from ash_server.store.conversation.repeated_pages import MAX_KEPT_BYTES, RepeatedPages
 from ash_shared.projections.otel_genai import INPUT, OUTPUT, GenAiCall, GenAiFold, GenAiInput
-
-MAX_KEPT_BYTES = 4 * 1024 * 1024
-"""Messages since the last summary that are kept instead of read again."""
 
 
 async def stream_otel_genai(
@@ -29,7 +26,8 @@ async def stream_otel_genai(
     Raises SessionNotFound, SessionChanged, and before the first part SessionTooLarge for a very large answer.
     """
     pages = RepeatedPages(connect, session_id, redacts=redacts, keeps=False)
-    fold = await _read_call(pages)
+    fold = GenAiFold(MAX_KEPT_BYTES)
+    await pages.read_first(fold)
     records = await read_requests(connect, session_id, redacts=redacts)
     call = await asyncio.to_thread(lambda: fold.end(conversation_id=str(session_id), records=records))
 
@@ -53,21 +51,6 @@ async def stream_otel_genai(
     if call.output:
         yield b', "%b": [%b]' % (OUTPUT.encode(), await asyncio.to_thread(encode_all, call.output))
     yield b"}"
-
-
-async def _read_call(pages: RepeatedPages) -> GenAiFold:
-    fold = GenAiFold(MAX_KEPT_BYTES)
-
-    def add(page: SizedPage) -> int:
-        for message, size in zip(page.messages, page.sizes, strict=True):
-            fold.add(message, size)
-        return fold.size()
-
-    async with aclosing(pages.read_first()) as parts:
-        async for page in parts:
-            if await asyncio.to_thread(add, page) > MAX_BYTES:
-                raise SessionTooLarge
-    return fold
 
 
 async def _read_input(pages: RepeatedPages, call: GenAiCall) -> AsyncGenerator[list[Any], None]:

@@ -11,13 +11,12 @@ from contextlib import aclosing
 from typing import Any
 from uuid import UUID
 
-from ash_server.errors import SessionTooLarge
 from ash_server.redaction import redact_text
 from ash_server.store.connections.pool import Connect
-from ash_server.store.conversation.projection_inputs import MAX_BYTES, read_requests
-from ash_server.store.conversation.repeated_pages import RepeatedPages, SizedPage
+from ash_server.store.conversation.projection_inputs import read_requests
+from ash_server.store.conversation.repeated_pages import RepeatedPages
 from ash_server.store.session_rows import get_session
-from ash_shared.projections.otlp import SCOPE, TraceFacts, TraceFold, TraceSurvey
+from ash_shared.projections.otlp import SCOPE, TraceFold, TraceSurvey
 
 
 async def stream_otlp(
@@ -30,8 +29,10 @@ async def stream_otlp(
     async with connect() as conn:
         session = await get_session(conn, session_id)
     pages = RepeatedPages(connect, session_id, redacts=redacts)
+    survey = TraceSurvey()
+    await pages.read_first(survey)
     fold = TraceFold(
-        await _survey(pages),
+        survey.facts(),
         session_id=str(session_id),
         records=await read_requests(connect, session_id, redacts=redacts),
         default_time=int(session.created_at.timestamp() * 1000),
@@ -61,18 +62,3 @@ async def stream_otlp(
         yield separator + text
         separator = b","
     yield b"]}]}]}" if separator == b"," else separator + b"]}]}]}"
-
-
-async def _survey(pages: RepeatedPages) -> TraceFacts:
-    survey = TraceSurvey()
-
-    def add(page: SizedPage) -> int:
-        for message, size in zip(page.messages, page.sizes, strict=True):
-            survey.add(message, size)
-        return survey.size()
-
-    async with aclosing(pages.read_first()) as parts:
-        async for page in parts:
-            if await asyncio.to_thread(add, page) > MAX_BYTES:
-                raise SessionTooLarge
-    return survey.facts()

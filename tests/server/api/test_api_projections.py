@@ -25,7 +25,6 @@ from ash_server.store.conversation import (
     standard_pages,
     standing_events,
     streamed_attributes,
-    streamed_traces,
 )
 from ash_server.store.log.rebuild import rebuild_events
 from ash_server.store.transcripts import Copy
@@ -530,10 +529,10 @@ async def test_attributes_of_a_large_session(
     whole = [(await client.get(address)).content for address in addresses]
     monkeypatch.setattr(streamed_attributes, "MAX_KEPT_BYTES", 0)
     monkeypatch.setattr(standard_pages, "_PAGE", 3)
-    monkeypatch.setattr(streamed_attributes, "MAX_BYTES", len(text) // 2)
+    monkeypatch.setattr(repeated_pages, "MAX_BYTES", len(text) // 2)
 
     read_twice = [(await client.get(address)).content for address in addresses]
-    monkeypatch.setattr(streamed_attributes, "MAX_BYTES", 10)
+    monkeypatch.setattr(repeated_pages, "MAX_BYTES", 10)
     refused = await client.get(addresses[0])
 
     assert read_twice == whole
@@ -548,10 +547,10 @@ async def test_traces_of_a_large_session(
     whole = (await client.get(f"{session}/projections/otlp")).content
     monkeypatch.setattr(repeated_pages, "MAX_KEPT_BYTES", 0)
     monkeypatch.setattr(standard_pages, "_PAGE", 3)
-    monkeypatch.setattr(streamed_traces, "MAX_BYTES", len(text) // 2)
+    monkeypatch.setattr(repeated_pages, "MAX_BYTES", len(text) // 2)
 
     read_twice = await client.get(f"{session}/projections/otlp")
-    monkeypatch.setattr(streamed_traces, "MAX_BYTES", 10)
+    monkeypatch.setattr(repeated_pages, "MAX_BYTES", 10)
     refused = await client.get(f"{session}/projections/otlp")
 
     assert (read_twice.status_code, read_twice.content) == (200, whole)
