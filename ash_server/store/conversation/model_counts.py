@@ -41,12 +41,12 @@ async def _count(
         kept = KeptModels()
     if kept.last == session.message_count:
         return CountedModels(Counter(kept.counts) + Counter(kept.rest), kept, must_save=False)
-    if is_bounded and session.message_count - kept.settled > MAX_COUNTED:
+    settled = kept.settled or (copies.messages if copies.are_skipped else 0)
+    if is_bounded and session.message_count - settled > MAX_COUNTED:
         async with connect() as conn:
             known = await count_answers(conn, session.id, with_copies=not copies.are_skipped)
         return CountedModels(Counter(known), kept, must_save=False)
     counts, size = Counter(kept.counts), 0
-    settled = kept.settled or (copies.messages if copies.are_skipped else 0)
     page = await _read_first(connect, session, settled, kept)
     while not page.is_last:
         counts += _count_names(page.models)

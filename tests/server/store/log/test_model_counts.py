@@ -1,8 +1,8 @@
-"""The kept numbers of answers by model equal those of all messages."""
+"""The kept numbers of answers by model, compared with a count of all messages."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import pytest
 from psycopg import AsyncConnection
@@ -65,6 +65,11 @@ async def session(store: Store, line_of: Callable[[int], str]) -> UUID:
     return session
 
 
+async def mark_copies(store: Store, session: UUID, messages: int) -> None:
+    parent = (await store.sessions.create()).id
+    await store.transcripts.set_copy(session, Copy(parent, messages))
+
+
 CHANGES: dict[str, Callable[[Store, UUID], Awaitable[object]]] = {
     "delete an early message": lambda store, session: store.messages.delete(session, 5),
     "delete a late message": lambda store, session: store.messages.delete(session, 1371),
@@ -73,7 +78,7 @@ CHANGES: dict[str, Callable[[Store, UUID], Awaitable[object]]] = {
     "post an event": lambda store, session: store.events.append(
         session, {"type": "retraction", "payload": {"turns": 1}}
     ),
-    "copies of a parent": lambda store, session: store.transcripts.set_copy(session, Copy(uuid4(), 30)),
+    "copies of a parent": lambda store, session: mark_copies(store, session, 30),
 }
 
 
@@ -135,6 +140,19 @@ async def test_requests_leave_many_messages_to_the_server(
     counted = await count_all(store, session)
     assert (before, (await read(session)).models) == ({}, counted)
     assert (await read(session, is_bounded=True)).models == counted
+
+
+async def test_requests_skip_the_copies_of_a_subagent(
+    store: Store, line_of: Callable[[int], str], connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_counts, "MAX_COUNTED", 100)
+    session = (await store.sessions.create()).id
+    await store.messages.append(session, list(map(line_of, range(900))))
+    await connection.execute("UPDATE sessions SET agent_id = 'a1' WHERE id = %s", [session])
+    await mark_copies(store, session, 840)
+
+    counted = await count_all(store, session, after=840)
+    assert (await store.conversation.read_summary(session, is_bounded=True)).models == counted != {}
 
 
 async def test_many_models_are_counted_and_not_kept(store: Store, connection: AsyncConnection) -> None:
