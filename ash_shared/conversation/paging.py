@@ -56,10 +56,10 @@ class ModelsPage(NamedTuple):
     """The models of answers that state none; with negative lines before the page."""
     lines: int
     is_cut: bool
-    """As in `Page`."""
+    """True if the page ends within a turn."""
 
 
-def models_of_page(  # one argument per input
+def models_of_page(
     lines: PageLines, *, head: PageLines, before: PageLines, limit: int, more: bool, model: str = ""
 ) -> ModelsPage:
     """Return the models of the answers that `transform_page` returns for the same arguments.

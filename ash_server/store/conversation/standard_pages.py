@@ -126,7 +126,7 @@ async def get_models(
 _Page = TypeVar("_Page", Page, ModelsPage)
 
 
-async def _read_whole_turns(  # one argument per input
+async def _read_whole_turns(
     connect: Connect,
     session_id: UUID,
     transform: Callable[..., _Page],
@@ -214,7 +214,7 @@ async def get_event_pages(
         after = page[-1].sequence if may_have_more(page, limit, max_bytes) else end
 
 
-async def _read_lines(  # one argument per input
+async def _read_lines(
     conn: AsyncConnection, session_id: UUID, *, after: int, limit: int, max_bytes: int, distance: int
 ) -> _Lines:
     last = (await get_session(conn, session_id)).message_count

@@ -40,7 +40,7 @@ _MAX_ADDED = 5 * _LAG
 """Events that an append adds under the lock, besides its own."""
 
 MAX_UNCOUNTED = 100
-"""Messages whose models each reader counts again."""
+"""Messages in which each reader counts the models again."""
 
 _MAX_INLINE = 200
 """Events that are added in the event loop; more are added in a thread."""
@@ -321,8 +321,8 @@ async def follow(
 ) -> list[KeptTotals]:
     """Return the totals with new events after the last stored one, under the lock; none if they stay as they are.
 
-    `new` are the events, each with the message that it was derived from. `ends` are the events up to which totals are
-    returned; the last one is the last new event.
+    `new` contains events with their messages. Totals are returned up to each event of `ends`; the last one is the last
+    new event.
     """
     kept = _known(kept)
     lag = last - kept.sequence
