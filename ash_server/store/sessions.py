@@ -292,7 +292,9 @@ async def set_lacks_final_newline(
 ) -> None:
     """Raises SessionNotFound. With `last_message`, nothing changes unless this is the id of the last message."""
     params = {"id": session_id, "lacks_newline": lacks_newline, "last_message": last_message}
-    changed = await change_row(conn, SQL.set_lacks_final_newline, params)
+    async with conn.transaction():
+        await conn.execute(SQL.lock_counters, [session_id])  # so that the last message stays the last one
+        changed = await change_row(conn, SQL.set_lacks_final_newline, params)
     if last_message is None and not changed:
         raise SessionNotFound
 

@@ -1,13 +1,14 @@
 """Sessions, as far as no route can test them: simultaneous calls, and arguments that only the functions accept."""
 
 import json
-from asyncio import gather
+from asyncio import Task, create_task, gather
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 from psycopg import AsyncConnection
 
+from ash_server import Store
 from ash_server.errors import InvalidParameter, InvalidUtf8, NulByte, SessionNotFound
 from ash_server.ids import uuid7
 from ash_server.store.connections.pool import connect
@@ -27,6 +28,7 @@ from ash_server.store.sessions import (
 from ash_shared.model.session import Session, transcript_name
 from tests.server.transcripts import TRANSCRIPT_NAMES
 from tests.shared.records import claude
+from tests.waiting import until
 
 UNKNOWN_SESSION = UUID("00000000-0000-4000-8000-000000000000")
 
@@ -200,3 +202,24 @@ async def test_stores_whether_import_is_unterminated(connection: AsyncConnection
         seen.append(await lacks_final_newline(connection, session_id))
 
     assert seen == [False, True, False]
+
+
+async def test_a_longer_import_decides_on_the_final_newline(
+    store: Store, connection: AsyncConnection, session_id: UUID
+) -> None:
+    """The shorter import waits for the messages of the longer one, and changes nothing."""
+    lines = [json.dumps(claude.line("user", text, uuid=text)) for text in ("Open.", "Close.")]
+    first, second = [prepare_message(session_id, each) for each in lines]
+    await append(connection, session_id, [first])
+    async with connection.transaction():
+        await append(connection, session_id, [second])
+        shorter = create_task(store.sessions.set_lacks_final_newline(session_id, True, last_message=first.id))
+        await until(lambda: is_waiting_or_done(connection, shorter))
+    await shorter
+
+    assert not await store.sessions.lacks_final_newline(session_id)
+
+
+async def is_waiting_or_done(connection: AsyncConnection, task: Task[None]) -> bool:
+    waiting = await connection.execute("SELECT FROM pg_locks WHERE NOT granted")
+    return task.done() or bool(waiting.rowcount)
