@@ -5,6 +5,8 @@ import inspect
 import time
 from collections.abc import Awaitable, Callable
 
+from psycopg import AsyncConnection
+
 TIMEOUT = 120.0
 """Seconds, far more than any condition takes on an idle machine."""
 _INTERVAL = 0.01
@@ -28,3 +30,13 @@ def wait_until(condition: Callable[[], object], interval: float = _INTERVAL) -> 
     while not condition():
         assert time.monotonic() < deadline, "the condition did not become true"
         time.sleep(interval)
+
+
+async def until_blocked(task: asyncio.Task[object], connection: AsyncConnection) -> None:
+    """Wait until the task waits for a lock, or is done because it needed none."""
+
+    async def is_blocked() -> bool:
+        waiting = await connection.execute("SELECT FROM pg_locks WHERE NOT granted")
+        return task.done() or waiting.rowcount > 0
+
+    await until(is_blocked)

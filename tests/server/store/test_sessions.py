@@ -1,7 +1,7 @@
 """Sessions, as far as no route can test them: simultaneous calls, and arguments that only the functions accept."""
 
 import json
-from asyncio import Task, create_task, gather
+from asyncio import create_task, gather
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -28,7 +28,7 @@ from ash_server.store.sessions import (
 from ash_shared.model.session import Session, transcript_name
 from tests.server.transcripts import TRANSCRIPT_NAMES
 from tests.shared.records import claude
-from tests.waiting import until
+from tests.waiting import until_blocked
 
 UNKNOWN_SESSION = UUID("00000000-0000-4000-8000-000000000000")
 
@@ -214,12 +214,7 @@ async def test_a_longer_import_decides_on_the_final_newline(
     async with connection.transaction():
         await append(connection, session_id, [second])
         shorter = create_task(store.sessions.set_lacks_final_newline(session_id, True, last_message=first.id))
-        await until(lambda: is_waiting_or_done(connection, shorter))
+        await until_blocked(shorter, connection)
     await shorter
 
     assert not await store.sessions.lacks_final_newline(session_id)
-
-
-async def is_waiting_or_done(connection: AsyncConnection, task: Task[None]) -> bool:
-    waiting = await connection.execute("SELECT FROM pg_locks WHERE NOT granted")
-    return task.done() or bool(waiting.rowcount)
