@@ -30,7 +30,7 @@ from ash_server.store.connections.tenants import DEFAULT
 from ash_server.store.embedded.server import EmbeddedPostgres
 from ash_server.store.maintenance.distribution import check_citus, plan_distribution
 from ash_server.store.schema.migrations import upgrade
-from ash_server.store.search import search_store
+from ash_server.store.search import nearest, search_store
 from ash_server.store.sessions import create_session
 from ash_server.transfer.agents import AGENTS
 from tests.cluster import on_citus
@@ -233,9 +233,11 @@ def checked_statements() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def complete_searches() -> Iterator[None]:
-    """Let searches index everything first, however long a busy machine takes."""
+    """Let searches index everything first and look up all words, however long a busy machine takes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(search_store, "_CATCH_UP_SECONDS", TIMEOUT)
+        patch.setattr(nearest, "_TIMEOUT_MS", TIMEOUT * 1000)
+        patch.setattr(nearest, "_MAX_MS", TIMEOUT * 1000)
         yield
 
 
