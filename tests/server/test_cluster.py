@@ -64,6 +64,7 @@ from tests.server.store.maintenance.test_distribution import ONLY_WITHOUT_CITUS,
 from tests.server.store.test_operation_budgets import turn
 from tests.server.store.upgrade import write_store
 from tests.shared.records import claude, codex
+from tests.shared.records.events import turn_start, wire_event
 from tests.waiting import TIMEOUT, until
 
 pytestmark = [only_on_cluster, pytest.mark.cluster]
@@ -188,7 +189,7 @@ async def use_retention(store: Store) -> None:
 
 async def use_cold(store: Store) -> None:
     session = await store.sessions.create(source="claude")
-    posted: Any = {"type": "house", "id": "cold", "payload": {}, "timestamp": 1}
+    posted: Any = wire_event("house", id="cold", timestamp=1)
     sent = line("cold", id="cold")
     await store.messages.append(session.id, [sent])
     await store.events.append(session.id, posted)
@@ -340,13 +341,11 @@ async def use_events(store: Store) -> None:
     session = (await store.sessions.create(source="claude", external_id="own name")).id
     long = "word " * 400
     await store.messages.append(session, [line(long), line("more")])
-    turn = {"id": "e1", "type": "turn_start", "payload": {"trigger": "user"}}
-    note = {"id": "e2", "type": "note", "payload": {"x": 1}}
+    turn = turn_start(id="e1")
+    note = wire_event("note", x=1, id="e2")
     await store.events.append_batch(session, [turn, note])
-    await store.events.append(session, {"type": "status", "payload": {"text": "part"}})
-    await store.events.append(
-        session, {"id": "e2", "type": "note", "payload": {"x": 1}, "sessionId": "own name"}
-    )
+    await store.events.append(session, wire_event("status", text="part"))
+    await store.events.append(session, wire_event("note", x=1, id="e2", sessionId="own name"))
     events = await store.events.get_events(session)
     assert long.strip() in str(events)
     for page in (
@@ -577,7 +576,7 @@ async def post_until_stored(client: AsyncClient, path: str, body: dict[str, Any]
 
 
 MESSAGE: dict[str, Any] = {"content": "text"}
-EVENT: dict[str, Any] = {"type": "note", "payload": {"x": 1}}
+EVENT: dict[str, Any] = wire_event("note", x=1)
 
 
 COLD_TABLES = {"cold_sessions", "cold_archives"}
@@ -684,7 +683,7 @@ async def test_the_lock_timeout_applies_on_the_workers(store: Store, connection:
     async with Store.connect(store.url, lock_timeout=0.1) as hasty:
         writes: dict[str, Callable[[], Awaitable[object]]] = {
             "append": lambda: hasty.messages.append(session, [line("two")]),
-            "post": lambda: hasty.events.append(session, {"type": "note", "payload": {}}),
+            "post": lambda: hasty.events.append(session, wire_event("note")),
             "rename": lambda: hasty.sessions.update(session, title="renamed"),
             "set the parent": lambda: hasty.sessions.set_parent(session, uuid4()),
             "set the time": lambda: hasty.sessions.set_file_time(session, now, has_grown=True),

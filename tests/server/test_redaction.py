@@ -15,6 +15,7 @@ from ash_server.redaction.forms import FORMS, MAX_LENGTH
 from ash_shared.model.blocks import MAX_DEPTH
 from benchmarks.redacting import INPUTS
 from tests.secret_samples import ALNUM, HEX, SECRETS
+from tests.shared.records.events import wire_event
 from tests.shared.sample_files import CORPUS
 
 OTHER_FORMS = {
@@ -312,7 +313,7 @@ def test_the_longest_key_across_two_slices_is_found() -> None:
 @pytest.mark.parametrize("type", ["assistant_chunk", "raw"])
 def test_events_with_deep_chunks_stay_valid(type: str) -> None:
     chunk = {"type": "response.verse.delta", "delta": "TEXT"}
-    event = {"id": "e1", "type": type, "payload": {"source": "openai_responses", "raw": chunk}}
+    event = wire_event(type, source="openai_responses", raw=chunk, id="e1")
     for depth in (1, 190, 700):
         deep = json.dumps(event).replace('"TEXT"', f'{"[" * depth}"heron"{"]" * depth}')
         hidden = json.loads(hide_event_texts(type, deep.encode()))

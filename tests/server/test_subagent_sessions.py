@@ -17,6 +17,7 @@ from ash_shared.model.message import StandardMessage
 from ash_shared.model.session import Session
 from tests.server.transcripts import opencode_message, opencode_session, write
 from tests.shared.records import claude, codex
+from tests.shared.records.events import token_usage, wire_event
 
 Line = dict[str, Any]
 
@@ -288,10 +289,8 @@ async def test_totals_of_sessions_that_started_each_other(store: Store) -> None:
     other = await store.sessions.create(parent_id=one.id)
     await store.sessions.set_parent(one.id, other.id)
     for session, count in ((one, 1), (other, 20)):
-        usage = {"input_tokens": 0, "output_tokens": count, "total_tokens": count}
-        await store.events.append(
-            session.id, {"type": "turn_end", "payload": {"usage": usage, "costUsd": count / 4}}
-        )
+        end = wire_event("turn_end", usage=token_usage(0, count), costUsd=count / 4)
+        await store.events.append(session.id, end)
     summary = await store.conversation.read_summary(one.id)
 
     assert [await tokens(store, session) for session in (one, other)] == [(1, 21), (20, 21)]

@@ -9,9 +9,10 @@ from urllib.parse import urlsplit
 
 from playwright.async_api import Page, expect
 
+from tests.shared.records.events import Event
 from tests.viewer.browser import http_server
 from tests.viewer.sessions import Session
-from tests.viewer.test_turns import END, Event, asked, called, event, gave
+from tests.viewer.test_turns import END, asked, called, event, gave
 
 GUIDE = Path(__file__).parents[2] / "docs" / "chat-renderer.md"
 

@@ -3,12 +3,14 @@
 import json
 import random
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import pytest
 from playwright.async_api import Page
 
 from ash_shared import to_session_summary
+from tests.shared.records.events import wire_event
 from tests.viewer.logs import SERVER, Log, from_files
 
 FOLD = "async (logs) => JSON.parse(logs).map((await import('/event-log.js')).fold)"
@@ -16,14 +18,7 @@ FOLD = "async (logs) => JSON.parse(logs).map((await import('/event-log.js')).fol
 Row = tuple[list[dict[str, Any]], list[str]]
 """Events, numbered by their index, and the expected items."""
 
-_FIELDS = {"turn": "turnId", "answer": "responseId", "record": "recordId", "name": "id", "at": "sequence"}
-
-
-def event(type: str, turn: str | None = None, **payload: Any) -> dict[str, Any]:
-    """Create an event; the other arguments are its payload."""
-    fields = {"turn": turn, **{key: payload.pop(key) for key in _FIELDS if key in payload}}
-    named = {_FIELDS[key]: value for key, value in fields.items() if value is not None}
-    return {"type": type, "timestamp": 0, "sessionId": "s", **named, "payload": payload}
+event = partial(wire_event, timestamp=0, sessionId="s")
 
 
 def piece(text: str, kind: str = "assistant", **more: Any) -> dict[str, Any]:
@@ -34,11 +29,11 @@ def done(text: str, kind: str = "assistant", **more: Any) -> dict[str, Any]:
     return event(f"{kind}_done", text=text, **more)
 
 
-def call(id: str = "c", **more: Any) -> dict[str, Any]:
+def call(id: str = "c", /, **more: Any) -> dict[str, Any]:
     return event("tool_call", toolCallId=id, toolName="Bash", args={}, **more)
 
 
-def result(id: str = "c", **more: Any) -> dict[str, Any]:
+def result(id: str = "c", /, **more: Any) -> dict[str, Any]:
     return event("tool_result", toolCallId=id, result="", **more)
 
 
@@ -122,50 +117,55 @@ TEXTS: dict[str, Row] = {
     "several complete texts": ([done("a"), done("b")], ["1 text: a", "2 text: b"]),
     "split at a citation": (
         [
-            done("a", answer="r"),
-            done("b", answer="r", citations=CITED),
-            done("c", answer="r"),
-            done("d", answer="r"),
+            done("a", responseId="r"),
+            done("b", responseId="r", citations=CITED),
+            done("c", responseId="r"),
+            done("d", responseId="r"),
         ],
         ["1 text: abc", "4 text: d"],
     ),
     "continues while streamed": (
-        [done("a", answer="r", citations=CITED), piece("b", answer="r"), piece("c", answer="r")],
+        [done("a", responseId="r", citations=CITED), piece("b", responseId="r"), piece("c", responseId="r")],
         ["1 text: abc…"],
     ),
     "cited, with an event between": (
         [
-            done("a", answer="r", citations=CITED),
+            done("a", responseId="r", citations=CITED),
             call(),
-            done("b", answer="r"),
+            done("b", responseId="r"),
             piece("c", "thinking"),
             done("d"),
         ],
         ["1 text: a", "2 c, call e2", "3 text: b", "4 thinking: c…", "5 text: d"],
     ),
     "cited, with an event of another agent between": (
-        [done("a", answer="r", citations=CITED), call(parentToolCallId="x"), done("b", answer="r")],
+        [done("a", responseId="r", citations=CITED), call(parentToolCallId="x"), done("b", responseId="r")],
         ["1 text: ab", "x@? > 2 c, call e2"],
     ),
     "cited, with a mark of a turn between": (
-        [done("a", answer="r", citations=CITED), event("turn_start"), done("b", answer="r")],
+        [done("a", responseId="r", citations=CITED), event("turn_start"), done("b", responseId="r")],
         ["1 text: ab"],
     ),
     "cited, of another answer": (
         [
-            done("a", answer="r", citations=CITED),
-            done("b", answer="q"),
-            done("c", answer="r", citations=[{"url": "u"}]),
+            done("a", responseId="r", citations=CITED),
+            done("b", responseId="q"),
+            done("c", responseId="r", citations=[{"url": "u"}]),
         ],
         ["1 text: a", "2 text: b", "3 text: c"],
     ),
     "complete, then a new stream": ([piece("a"), done("a"), piece("b")], ["2 text: a", "3 text: b…"]),
     "of several answers": (
-        [piece("a", answer="r"), piece("1", answer="q"), piece("b", answer="r"), done("12", answer="q")],
+        [
+            piece("a", responseId="r"),
+            piece("1", responseId="q"),
+            piece("b", responseId="r"),
+            done("12", responseId="q"),
+        ],
         ["1 text: ab…", "4 text: 12"],
     ),
     "with and without a response id": (
-        [piece("a", answer="r"), piece("1"), done("12")],
+        [piece("a", responseId="r"), piece("1"), done("12")],
         ["1 text: a…", "3 text: 12"],
     ),
     "of several kinds": (
@@ -176,11 +176,11 @@ TEXTS: dict[str, Row] = {
         [
             call("x"),
             call("y"),
-            piece("a", answer="r", **of("x")),
-            piece("1", answer="r", **of("y")),
-            piece("b", answer="r", **of("x")),
-            piece("main", answer="r"),
-            done("12", answer="r", **of("y")),
+            piece("a", responseId="r", **of("x")),
+            piece("1", responseId="r", **of("y")),
+            piece("b", responseId="r", **of("x")),
+            piece("main", responseId="r"),
+            done("12", responseId="r", **of("y")),
         ],
         [
             "1 x, call e1",
@@ -251,7 +251,11 @@ OTHERS: dict[str, Row] = {
         ["2 c, call e2", "4 user"],
     ),
     "events of a deleted message, read later": (
-        [event("retraction", at=4, eventIds=["a"], reason="deleted"), asked(at=2, name="a"), asked(at=3)],
+        [
+            event("retraction", sequence=4, eventIds=["a"], reason="deleted"),
+            asked(sequence=2, id="a"),
+            asked(sequence=3),
+        ],
         ["3 user"],
     ),
     "events of a message that was deleted before": (
@@ -264,38 +268,43 @@ OTHERS: dict[str, Row] = {
 TURNS: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
     "first start and last end": (
         [
-            event("turn_start", "t", trigger="user"),
-            event("turn_start", "t", trigger="system"),
-            event("turn_end", "t"),
-            asked(turn="t"),
-            event("turn_end", "t", partial=True),
+            event("turn_start", turnId="t", trigger="user"),
+            event("turn_start", turnId="t", trigger="system"),
+            event("turn_end", turnId="t"),
+            asked(turnId="t"),
+            event("turn_end", turnId="t", partial=True),
         ],
         ["t: 1-4, start e1, end e5"],
     ),
     "nested turns": (
-        [asked(turn="t"), event("turn_start", "u", trigger="user"), event("turn_end", "t"), asked(turn="u")],
+        [
+            asked(turnId="t"),
+            event("turn_start", turnId="u", trigger="user"),
+            event("turn_end", turnId="t"),
+            asked(turnId="u"),
+        ],
         ["t: 1-1, end e3", "u: 2-4, start e2"],
     ),
     "the last interruption": (
-        [*2 * [event("interrupt", "t", reason="timeout")], event("turn_end", "t")],
+        [*2 * [event("interrupt", turnId="t", reason="timeout")], event("turn_end", turnId="t")],
         ["t: 1-2, end e3, interrupt e2"],
     ),
     "of streamed text": (
-        [piece("a", turn="t"), done("a", turn="t"), call(turn="u")],
+        [piece("a", turnId="t"), done("a", turnId="t"), call(turnId="u")],
         ["t: 1-2", "u: 3-3"],
     ),
     "marks without a turn id": ([event("turn_start", trigger="user"), event("turn_end")], []),
     "before a reset": (
-        [event("turn_start", "t", trigger="user"), RESET, event("turn_end", "t")],
+        [event("turn_start", turnId="t", trigger="user"), RESET, event("turn_end", turnId="t")],
         ["t: 3-, end e3"],
     ),
     "a turn end with the time of the next turn": (
         [
-            asked(turn="t"),
-            result(turn="t"),
-            done("", turn="t", partial=True),
-            event("interrupt", "t", reason="error"),
-            event("turn_end", "t", partial=True),
+            asked(turnId="t"),
+            result(turnId="t"),
+            done("", turnId="t", partial=True),
+            event("interrupt", turnId="t", reason="error"),
+            event("turn_end", turnId="t", partial=True),
         ],
         ["t: 1-2, end e5, interrupt e4"],
     ),
@@ -303,23 +312,23 @@ TURNS: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
 
 UNNUMBERED: dict[str, Row] = {
     "are after the existing events": (
-        [asked(name="a"), asked(name="b"), call(name="c"), asked(name="a")],
+        [asked(id="a"), asked(id="b"), call(id="c"), asked(id="a")],
         ["1 user", "2 user", "3 c, call c"],
     ),
     "stay next to one that gets their sequence": (
-        [asked(at=1, name="a"), asked(name="b"), asked(at=2, name="c")],
+        [asked(sequence=1, id="a"), asked(id="b"), asked(sequence=2, id="c")],
         ["1 user", "2 user", "2 user"],
     ),
     "separate a cited text, next to one that gets their sequence": (
         [
-            done("a", at=1, answer="r", citations=CITED),
-            asked(name="b"),
-            call(at=2, name="c", **of("x")),
-            done("d", at=3, answer="r"),
+            done("a", sequence=1, responseId="r", citations=CITED),
+            asked(id="b"),
+            call(sequence=2, id="c", **of("x")),
+            done("d", sequence=3, responseId="r"),
         ],
         ["1 text: a", "2 user", "x@? > 2 c, call c", "3 text: d"],
     ),
-    "are removed by a reset": ([asked(name="a"), event("reset", at=5), asked(name="b")], ["6 user"]),
+    "are removed by a reset": ([asked(id="a"), event("reset", sequence=5), asked(id="b")], ["6 user"]),
 }
 
 

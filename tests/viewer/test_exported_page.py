@@ -9,6 +9,7 @@ from playwright.async_api import Page, expect
 import ash_server
 from ash_server.viewer.bundle import bundle
 from tests.marking import slow_unless
+from tests.shared.records.events import turn_start, wire_event
 
 SERVER = Path(ash_server.__file__).parent
 FILES = sorted([*(SERVER / "samples").iterdir(), *(SERVER / "recordings").iterdir()])
@@ -82,7 +83,7 @@ async def test_exported_page_equals_the_session_page(
 async def test_exported_page_draws_formulas(page: Page, ash: str) -> None:
     async with httpx2.AsyncClient(base_url=ash) as client:
         id = (await client.post("/api/sessions", json={})).json()["id"]
-        event = {"type": "assistant_done", "payload": {"text": "$x_1$"}}
+        event = wire_event("assistant_done", text="$x_1$")
         (await client.post(f"/api/sessions/{id}/events", json=[event])).raise_for_status()
 
     shown = list[str]()
@@ -99,8 +100,8 @@ async def test_exported_page_is_never_live(page: Page, ash: str) -> None:
         id = (await client.post("/api/sessions", json={})).json()["id"]
         call = {"toolCallId": "c", "toolName": "Bash", "args": {"command": "make"}}
         events = [
-            {"type": "turn_start", "turnId": "t", "payload": {"trigger": "user"}},
-            {"type": "tool_call", "turnId": "t", "payload": call},
+            turn_start(turnId="t"),
+            wire_event("tool_call", **call, turnId="t"),
         ]
         (await client.post(f"/api/sessions/{id}/events", json=events)).raise_for_status()
 
@@ -118,10 +119,7 @@ async def test_exported_page_escapes_hostile_text(page: Page, ash: str) -> None:
     async with httpx2.AsyncClient(base_url=ash) as client:
         created = await client.post("/api/sessions", json={"title": HOSTILE, "metadata": {HOSTILE: HOSTILE}})
         id = created.json()["id"]
-        events = [
-            {"type": type, "payload": {"text": HOSTILE}}
-            for type in ("user_message", "assistant_done", HOSTILE)
-        ]
+        events = [wire_event(type, text=HOSTILE) for type in ("user_message", "assistant_done", HOSTILE)]
         (await client.post(f"/api/sessions/{id}/events", json=events)).raise_for_status()
 
     await page.goto(f"{ash}/sessions/{id}.html")

@@ -2,14 +2,15 @@
 
 from playwright.async_api import Page, expect
 
+from tests.shared.records.events import Event, wire_event
 from tests.viewer.sessions import Session
 
 TOKEN = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0dF3gH6"
 REDACTED = "[redacted: github token]"
 
 
-def prompt(text: str) -> dict[str, object]:
-    return {"type": "user_message", "payload": {"text": text}}
+def prompt(text: str) -> Event:
+    return wire_event("user_message", text=text)
 
 
 async def test_redacted_session(page: Page, ash: str, session: Session) -> None:

@@ -13,6 +13,7 @@ from playwright.async_api import Page
 from ash_shared.model.event_types import CHUNKS, PROMPTS, types_where
 from ash_shared.projections._retractions import WireEvent, standing, wire_events
 from tests.marking import slow_unless
+from tests.shared.records.events import wire_event
 from tests.viewer.logs import COMPLETE_MATERIAL, Log, at_random, is_sample
 from tests.viewer.test_event_log import asked, call, done, event, piece, placed
 
@@ -22,11 +23,11 @@ MAX_TURNS = 6
 """Number of last turns with compared starts."""
 
 _TALK = [
-    asked(turn="t", record="u1"),
-    done("", turn="t", answer="r1"),
-    asked(turn="u", record="u2"),
-    call(turn="u", answer="r2"),
-    done("", turn="u", answer="r2"),
+    asked(turnId="t", recordId="u1"),
+    done("", turnId="t", responseId="r1"),
+    asked(turnId="u", recordId="u2"),
+    call(turnId="u", responseId="r2"),
+    done("", turnId="u", responseId="r2"),
 ]
 
 RETRACTIONS: dict[str, tuple[list[dict[str, Any]], str]] = {
@@ -34,7 +35,7 @@ RETRACTIONS: dict[str, tuple[list[dict[str, Any]], str]] = {
     "an event that comes later": ([event("retraction", eventIds=["e2"]), asked()], ""),
     "records": ([*_TALK, event("retraction", messageIds=["u1", "r2"])], "e1 e4 e5"),
     "a record without its later events": (
-        [*_TALK, event("retraction", messageIds=["r2"]), done("", turn="u", answer="r2")],
+        [*_TALK, event("retraction", messageIds=["r2"]), done("", turnId="u", responseId="r2")],
         "e4 e5",
     ),
     "from a record onwards": ([*_TALK, event("retraction", fromMessageId="u2")], "e3 e4 e5"),
@@ -50,7 +51,7 @@ RETRACTIONS: dict[str, tuple[list[dict[str, Any]], str]] = {
         "e1 e2 e3 e4 e5",
     ),
     "the last turn with content": (
-        [*_TALK, event("turn_start", "v", trigger="user"), event("retraction", turns=1)],
+        [*_TALK, event("turn_start", turnId="v", trigger="user"), event("retraction", turns=1)],
         "e3 e4 e5 e6",
     ),
     "the last turn, by marks": (
@@ -63,25 +64,25 @@ RETRACTIONS: dict[str, tuple[list[dict[str, Any]], str]] = {
     ),
     "from the first complete event of a response onwards": (
         [
-            piece("a", answer="r"),
-            asked(record="u"),
-            done("ab", answer="r"),
+            piece("a", responseId="r"),
+            asked(recordId="u"),
+            done("ab", responseId="r"),
             event("retraction", fromMessageId="r"),
         ],
         "e3",
     ),
     "the last turn, after chunks of another": (
         [
-            asked(record="u1"),
+            asked(recordId="u1"),
             done(""),
-            piece("a", turn="t"),
-            asked(record="u2"),
+            piece("a", turnId="t"),
+            asked(recordId="u2"),
             event("retraction", turns=1),
         ],
         "e4",
     ),
     "the last turn, with its chunks": (
-        [*_TALK, piece("a", turn="u"), event("retraction", turns=1)],
+        [*_TALK, piece("a", turnId="u"), event("retraction", turns=1)],
         "e3 e4 e5 e6",
     ),
     "before a reset": ([*_TALK, event("retraction", turns=1), event("reset"), asked()], ""),
@@ -144,7 +145,7 @@ def _of_start(start: WireEvent | None) -> list[str | None]:
 
 def retracted(log: list[WireEvent]) -> list[list[str]]:
     """Return the retracted events, and the events that each further retraction of a turn adds: these show the turns."""
-    one = {"type": "retraction", "payload": {"turns": 1}}
+    one = wire_event("retraction", turns=1)
     everything = [event for event in log if event["type"] != "retraction"]
     standings = [everything, *(standing([*log, *count * [one]]) for count in range(MAX_TURNS + 1))]
     ids = [{event["id"] for event in events} for events in standings]

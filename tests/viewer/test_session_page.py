@@ -20,6 +20,7 @@ from ash_server.api.pages import viewer_pages
 from ash_server.transfer.exporting.jsonl import FORMATS
 from ash_server.transfer.exporting.trajectory import SUFFIX
 from tests.shared.records import claude
+from tests.shared.records.events import tool_call, tool_result, turn_start, wire_event
 from tests.viewer.browser import still
 from tests.viewer.logs import SERVER
 from tests.viewer.sessions import Event, Session, new_session
@@ -69,29 +70,19 @@ def turn(
     number: int, *, prompt: str | None = None, is_over: bool = True, at: int = 1_790_000_000_000
 ) -> list[Event]:
     """The events of a turn: prompt, thought, text, call with result, and answer."""
-    inside: list[tuple[str, dict[str, Any]]] = [
-        ("turn_start", {"trigger": "user"}),
-        ("user_message", {"text": prompt or f"Prompt {number}"}),
-        ("thinking_done", {"text": f"Thought {number}"}),
-        ("assistant_done", {"text": f"On the way {number}"}),
-        ("tool_call", {"toolCallId": f"c{number}", "toolName": "Bash", "args": {"command": f"ls {number}"}}),
-        ("tool_result", {"toolCallId": f"c{number}", "result": f"file {number}"}),
-        ("system_message", {"text": f"Notice {number}"}),
-        ("assistant_done", {"text": f"Answer {number}\n\n" + "and more of it. " * 60}),
-        ("turn_end", {}),
-    ]
-    names = ("start", "user", "thinking", "way", "call", "result", "notice", "answer", "end")
-    named = zip(names, inside, strict=True)
-    events = [
-        {
-            "id": f"{name}-{number}",
-            "turnId": f"t{number}",
-            "timestamp": at + number * 60_000,
-            "type": type,
-            "payload": payload,
-        }
-        for name, (type, payload) in named
-    ]
+    inside = {
+        "start": turn_start(),
+        "user": wire_event("user_message", text=prompt or f"Prompt {number}"),
+        "thinking": wire_event("thinking_done", text=f"Thought {number}"),
+        "way": wire_event("assistant_done", text=f"On the way {number}"),
+        "call": tool_call(f"c{number}", args={"command": f"ls {number}"}),
+        "result": tool_result(f"c{number}", f"file {number}"),
+        "notice": wire_event("system_message", text=f"Notice {number}"),
+        "answer": wire_event("assistant_done", text=f"Answer {number}\n\n" + "and more of it. " * 60),
+        "end": wire_event("turn_end"),
+    }
+    place = {"turnId": f"t{number}", "timestamp": at + number * 60_000}
+    events = [{"id": f"{name}-{number}", **place, **event} for name, event in inside.items()]
     return events if is_over else events[:-1]
 
 
@@ -331,7 +322,7 @@ async def test_sender_of_a_prompt_is_on_the_page(page: Page, session: Session) -
     prompts = [{"sender": "script"}, {"fromAgentId": "reviewer-of-long-names"}]
     await session.add_events(
         *(
-            {"type": "user_message", "id": f"e{place}", "payload": {"text": "Build it.", **each}}
+            wire_event("user_message", text="Build it.", **each, id=f"e{place}")
             for place, each in enumerate(prompts)
         )
     )
@@ -400,10 +391,7 @@ async def test_counts_new_items_when_scrolled_up(page: Page, session: Session) -
 
     await session.add_events(*turn(30), *turn(31)[:3])
     await expect(page.locator(".to-end")).to_have_text("↓ 7 new")
-    pieces = [
-        {"type": "assistant_chunk", "turnId": "t31", "payload": {"text": f"piece {number} "}}
-        for number in range(40)
-    ]
+    pieces = [wire_event("assistant_chunk", text=f"piece {number} ", turnId="t31") for number in range(40)]
     await session.add_events(*pieces[:20])
     await expect(page.locator(".to-end")).to_have_text("↓ 8 new")
     await session.add_events(*pieces[20:])
@@ -421,15 +409,9 @@ async def test_counts_new_items_when_scrolled_up(page: Page, session: Session) -
 
 
 async def test_growing_card_above_keeps_the_scroll_position(page: Page, session: Session) -> None:
-    call = {
-        "type": "tool_call",
-        "turnId": "t",
-        "payload": {"toolCallId": "c", "toolName": "Bash", "args": {"command": "make"}},
-    }
-    texts = [{"type": "user_message", "turnId": "t", "payload": {"text": "line\n" * 20}} for _ in range(12)]
-    await session.add_events(
-        {"type": "turn_start", "turnId": "t", "payload": {"trigger": "user"}}, call, *texts
-    )
+    call = tool_call("c", args={"command": "make"}, turnId="t")
+    texts = [wire_event("user_message", text="line\n" * 20, turnId="t") for _ in range(12)]
+    await session.add_events(turn_start(turnId="t"), call, *texts)
     await open_page(page, session.address)
     await page.locator("details.tool-call > summary").click()
     await page.evaluate("scrollTo(0, 1200)")
@@ -439,7 +421,7 @@ async def test_growing_card_above_keeps_the_scroll_position(page: Page, session:
     for number in range(20):
         piece = f"{number:2} built\n" * 5
         chunk = {"toolCallId": "c", "chunk": piece, "offset": number * len(piece)}
-        await session.add_events({"type": "tool_output_chunk", "turnId": "t", "payload": chunk})
+        await session.add_events(wire_event("tool_output_chunk", **chunk, turnId="t"))
     await expect(page.locator(".tool-call")).to_contain_text("19 built")
     await still(page)
 
@@ -546,7 +528,7 @@ async def test_rebuilt_log_replaces_the_old_one(page: Page, session: Session) ->
     await open_page(page, session.address)
 
     await session.add_events(
-        {"type": "reset", "payload": {}}, *({**event, "id": f"new-{event['id']}"} for event in turn(3))
+        wire_event("reset"), *({**event, "id": f"new-{event['id']}"} for event in turn(3))
     )
 
     await expect(page.locator("#e-new-answer-3")).to_be_attached()
@@ -1007,7 +989,7 @@ async def test_filters_count_what_is_not_loaded(page: Page, long: Session) -> No
 
 
 async def test_empty_turns_take_no_space(page: Page, session: Session) -> None:
-    notices = [{"type": "system_message", "payload": {"text": f"Notice {number}"}} for number in range(50)]
+    notices = [wire_event("system_message", text=f"Notice {number}") for number in range(50)]
     await session.add_events(*notices, *turns(1))
     await open_page(page, session.address)
 
@@ -1122,7 +1104,7 @@ STORED = (
 
 async def test_stored_panel_shows_the_exact_text(page: Page, session: Session) -> None:
     await session.write(user("Before", "s0"), STORED)
-    await session.add_events({"id": "posted", "type": "user_message", "payload": {"text": "Posted"}})
+    await session.add_events(wire_event("user_message", text="Posted", id="posted"))
     await open_page(page, session.address)
     panel = page.locator(".stored")
 
@@ -1321,7 +1303,7 @@ async def test_theme_and_help_are_in_the_menu_on_phones(page: Page, session: Ses
 
 async def test_highlighting_keeps_the_text(page: Page, session: Session) -> None:
     text = "```py\nx = 1  # <b>\n```\n\n```holo\nx\n```"
-    await session.add_events({"type": "assistant_done", "turnId": "t", "payload": {"text": text}})
+    await session.add_events(wire_event("assistant_done", text=text, turnId="t"))
     await open_page(page, session.address)
 
     await expect(page.locator("code[data-coloured]")).to_have_count(2)
@@ -1338,7 +1320,7 @@ async def test_event_types_named_like_object_members(page: Page, session: Sessio
     await open_page(page, session.address)
     names = ("hologram", "caught_up", "closed", "message", "error ", "a: b", "__proto__")
 
-    await session.add_events(*({"type": name, "payload": {"frames": [1]}} for name in names))
+    await session.add_events(*(wire_event(name, frames=[1]) for name in names))
 
     await expect(page.locator(".raw-type")).to_have_text([f"Not recognised: {name}" for name in names])
 
@@ -1397,7 +1379,7 @@ async def test_call_and_session_of_a_subagent_link_to_each_other(page: Page, ses
         "message": "Dig.",
         "wait": False,
     }
-    await session.add_events({"type": "agent_message", "payload": asked})
+    await session.add_events(wire_event("agent_message", **asked))
     notice = '<task-id>dig</task-id><summary>Agent "Dig" completed</summary>'
     await session.write(user(f"<task-notification>{notice}</task-notification>", "n"))
     fields = {"source": "claude", "title": "Dig", "parentId": session.id}
@@ -1472,26 +1454,19 @@ async def test_header_lists_all_models(page: Page, session: Session) -> None:
 
 
 def called(name: str, **result: Any) -> list[Event]:
-    return [
-        {"type": "tool_call", "turnId": "t", "payload": {"toolCallId": name, "toolName": "Bash", "args": {}}},
-        {"type": "tool_result", "turnId": "t", "payload": {"toolCallId": name, "result": "", **result}},
-    ]
+    return [tool_call(name, turnId="t"), tool_result(name, turnId="t", **result)]
 
 
 ERRORS = [
-    {"type": "user_message", "turnId": "t", "payload": {"text": "Go on."}},
+    wire_event("user_message", text="Go on.", turnId="t"),
     *called("fine"),
     *called("failed", error={"code": "1", "message": "1 failed"}),
     *called("denied", error={"code": "error", "message": "The user doesn't want to proceed with this."}),
     *called("stopped", error={"code": "error", "message": "[Request interrupted by user for tool use]"}),
-    {
-        "type": "tool_result",
-        "turnId": "t",
-        "payload": {"toolCallId": "x", "result": 1, "error": {"code": "1", "message": "x"}},
-    },
-    {"type": "interrupt", "turnId": "t", "payload": {"reason": "user_cancel"}},
-    {"type": "error", "turnId": "t", "payload": {"code": "overloaded", "message": "Wait."}},
-    {"type": "turn_end", "turnId": "t", "payload": {}},
+    tool_result("x", 1, error={"code": "1", "message": "x"}, turnId="t"),
+    wire_event("interrupt", reason="user_cancel", turnId="t"),
+    wire_event("error", code="overloaded", message="Wait.", turnId="t"),
+    wire_event("turn_end", turnId="t"),
 ]
 
 
@@ -1538,9 +1513,9 @@ async def test_header_counts_new_events(page: Page, session: Session) -> None:
     await expect(facts).to_contain_text("1 tool call")
 
     await session.add_events(
-        {"type": "error", "turnId": "t1", "payload": {"code": "a", "message": "b"}},
-        {"type": "raw", "turnId": "t1", "payload": {"source": "claude", "raw": {}}},
-        {"type": "tool_call", "turnId": "t1", "payload": {"toolCallId": "2", "toolName": "Bash", "args": {}}},
+        wire_event("error", code="a", message="b", turnId="t1"),
+        wire_event("raw", source="claude", raw={}, turnId="t1"),
+        tool_call("2", turnId="t1"),
     )
     await expect(facts).to_contain_text("1 error")
     await expect(facts).to_contain_text("1 not recognised")
@@ -1553,7 +1528,7 @@ async def test_header_links_to_unrecognised_records(page: Page, session: Session
     await session.write(
         {"type": "file-history-snapshot", "messageId": "n0", "snapshot": {}}, user("Go on.", "n1")
     )
-    await session.add_events({"type": "hologram", "payload": {}})
+    await session.add_events(wire_event("hologram"))
     await session.write(unknown)
     await session.add_events(*turns(*range(120)))
     await open_page(page, f"{session.address}?at=1000")

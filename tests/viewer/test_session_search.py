@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.async_api import Page, Route, expect
 
+from tests.shared.records.events import wire_event
 from tests.viewer.browser import elapse
 from tests.viewer.sessions import Event, Session
 from tests.waiting import TIMEOUT
@@ -30,7 +31,7 @@ SEEN = f"""async () => {{
 
 
 def event(type: str, turn: int, **payload: Any) -> Event:
-    return {"type": type, "turnId": f"t{turn}", "payload": payload}
+    return wire_event(type, turnId=f"t{turn}", **payload)
 
 
 def filler(start: int, count: int) -> list[Event]:

@@ -4,8 +4,9 @@ from typing import Any
 
 from playwright.async_api import Page, expect
 
+from tests.shared.records.events import Event
 from tests.viewer.sessions import Session
-from tests.viewer.test_turns import END, Event, asked, call, evaluate, event
+from tests.viewer.test_turns import END, asked, call, evaluate, event
 
 LINES = """
 const line = ({ children: [summary] }) =>

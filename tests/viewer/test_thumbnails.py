@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, expect
 
+from tests.shared.records.events import tool_call, tool_result, wire_event
 from tests.viewer.sessions import Event, Session
 from tests.viewer.test_tools import PIXEL
 
@@ -14,11 +15,8 @@ def image(data: str = PIXEL, **source: Any) -> dict[str, Any]:
 
 
 def call(id: str, result: Any) -> list[Event]:
-    fields = {"toolCallId": id, "toolName": "Read", "args": {"file_path": f"{id}.png"}}
-    return [
-        {"type": "tool_call", "turnId": "t", "payload": fields},
-        {"type": "tool_result", "turnId": "t", "payload": {"toolCallId": id, "result": result}},
-    ]
+    args = {"file_path": f"{id}.png"}
+    return [tool_call(id, "Read", args, turnId="t"), tool_result(id, result, turnId="t")]
 
 
 RESULTS: dict[str, tuple[Any, list[str]]] = {
@@ -65,8 +63,8 @@ async def test_thumbnails_of_a_result(blank: Page, name: str) -> None:
 
 
 async def test_thumbnails_are_loaded_near_the_screen(page: Page, session: Session) -> None:
-    answer = {"type": "assistant_done", "turnId": "t", "payload": {"text": "Line\n\n" * 400}}
-    end = {"type": "turn_end", "turnId": "t", "payload": {}}
+    answer = wire_event("assistant_done", text="Line\n\n" * 400, turnId="t")
+    end = wire_event("turn_end", turnId="t")
     await session.add_events(*call("first", [image()]), answer, *call("last", [image()] * 6), end)
     await page.goto(f"{session.address}?at=1")
     first, last = page.locator(".thumbnails").first, page.locator(".thumbnails").last

@@ -8,17 +8,15 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, expect
 
+from tests.shared.records.events import Event, wire_event
 from tests.viewer.sessions import Session
-
-Event = dict[str, Any]
 
 START = 1_790_000_000_000
 MINUTE = 60_000
 
 
 def event(type: str, turn: str = "t", at: int = 0, **payload: Any) -> Event:
-    fields = {"turnId": turn, "timestamp": START + at, "sessionId": "s"}
-    return {"type": type, **fields, "payload": payload}
+    return wire_event(type, turnId=turn, timestamp=START + at, sessionId="s", **payload)
 
 
 def asked(turn: str = "t", at: int = 0) -> list[Event]:

@@ -1,25 +1,12 @@
 """The running turn as a run of AG-UI, over HTTP."""
 
 import json
-from typing import Any
 
 import httpx2
-import pytest
 
+from tests.server.api.test_ui_stream import base, event, post
 
-@pytest.fixture
-def base(shared_server: str) -> str:
-    """The address of a new session."""
-    id = httpx2.post(f"{shared_server}/api/sessions", json={}).json()["id"]
-    return f"{shared_server}/api/sessions/{id}"
-
-
-def post(base: str, *events: Any) -> None:
-    httpx2.post(f"{base}/events", json=events).raise_for_status()
-
-
-def event(type: str, **payload: Any) -> dict[str, Any]:
-    return {"timestamp": 7, "type": type, "turnId": "t1", "payload": payload}
+__all__ = ["base"]
 
 
 def test_a_client_follows_the_running_turn_from_its_start(base: str) -> None:

@@ -14,6 +14,7 @@ from ash_server.store import Store
 from tests.openapi_document import DOCUMENT
 from tests.server.api.conftest import SECRET, bearer, create_key
 from tests.shared.records import claude
+from tests.shared.records.events import wire_event
 
 
 async def _no_refusal() -> None:
@@ -128,7 +129,7 @@ def test_routes_document_a_damaged_archive(path: str) -> None:
 async def test_equal_texts_leave_a_session_cold(own_client: AsyncClient, store: Store) -> None:
     session = await store.sessions.create()
     message = {"id": "m", "content": "A heron?"}
-    event = {"id": "e", "type": "house", "payload": {}, "timestamp": 1}
+    event = wire_event("house", id="e", timestamp=1)
     digest = {"id": "m", "sha256": sha256(b"A heron?").hexdigest()}
     sent = [("messages", message), ("messages/compare", [digest]), ("events", event)]
     address = f"/api/sessions/{session.id}"

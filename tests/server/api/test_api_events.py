@@ -11,23 +11,12 @@ from ash_server.api.sessions.projections import PROJECTIONS
 from ash_server.store.connections.pool import connect
 from ash_server.store.log.rebuild import rebuild_events
 from ash_shared.model.events import read_event
+from tests.server.store.log.test_events import ANSWER, CALL, PROMPT, RESULT
+from tests.shared.records.events import tool_call, wire_event
 from tests.shared.records.openai_chat import delta_chunk
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
-PROMPT = '{"type":"user","uuid":"u-1","message":{"role":"user","content":"Look around."}}'
-CALL = (
-    '{"type":"assistant","uuid":"u-2","message":{"id":"msg_1","role":"assistant","content":'
-    '[{"type":"tool_use","id":"t-1","name":"Bash","input":{"command":"ls"}}]}}'
-)
-RESULT = (
-    '{"type":"user","uuid":"u-3","message":{"role":"user","content":'
-    '[{"type":"tool_result","tool_use_id":"t-1","content":"a.txt"}]}}'
-)
-ANSWER = (
-    '{"type":"assistant","uuid":"u-4","message":{"id":"msg_2","role":"assistant","content":'
-    '[{"type":"text","text":"One file."}]}}'
-)
 TURN_TYPES = ["turn_start", "user_message", "tool_call", "tool_result", "assistant_done"]
 
 
@@ -39,7 +28,7 @@ STREAM = [chunk("One "), chunk("file."), json.dumps(delta_chunk(reason="stop"))]
 
 
 def event(id: str, type: str = "assistant_done", **more: Any) -> dict[str, Any]:
-    return {"id": id, "timestamp": 1, "type": type, "payload": {"text": id}, **more}
+    return {**wire_event(type, text=id, id=id, timestamp=1), **more}
 
 
 async def listed(client: AsyncClient, session: str, **query: Any) -> list[dict[str, Any]]:
@@ -105,7 +94,7 @@ async def test_rejects_events_of_another_session(client: AsyncClient) -> None:
     await client.post(f"/api/sessions/{id}/messages", json={"content": line})
 
     async def post(name: Any) -> tuple[int, str | None, int | None]:
-        batch = [{"type": "note", "payload": {}}, {"type": "note", "payload": {}, "sessionId": name}]
+        batch = [wire_event("note"), wire_event("note", sessionId=name)]
         response = await client.post(f"/api/sessions/{id}/events", json=batch)
         return response.status_code, response.json().get("code"), response.json().get("index")
 
@@ -135,9 +124,9 @@ LOOSE_PAYLOADS: list[tuple[str, dict[str, Any]]] = [
 
 async def test_accepts_payloads_of_any_json(client: AsyncClient, session: str) -> None:
     """Every reader of the log reads them."""
-    prompt = {"type": "user_message", "payload": {"text": "Go."}}
-    call = {"type": "tool_call", "payload": {"toolCallId": "t", "toolName": "sh", "args": {}}}
-    sent = [prompt, call, *({"type": type, "payload": payload} for type, payload in LOOSE_PAYLOADS)]
+    prompt = wire_event("user_message", text="Go.")
+    call = tool_call("t", "sh")
+    sent = [prompt, call, *(wire_event(type, **payload) for type, payload in LOOSE_PAYLOADS)]
     posted = await client.post(f"{session}/events", json=sent)
 
     assert posted.status_code == 201
@@ -156,7 +145,7 @@ async def test_accepts_payloads_of_any_json(client: AsyncClient, session: str) -
 
 
 async def test_id_and_timestamp_are_optional(client: AsyncClient, session: str) -> None:
-    posted = await client.post(f"{session}/events", json={"type": "note", "payload": {}})
+    posted = await client.post(f"{session}/events", json=wire_event("note"))
 
     (stored,) = await listed(client, session)
     assert (stored["id"], stored["payload"]) == (posted.json()["events"][0]["id"], {})
@@ -164,7 +153,7 @@ async def test_id_and_timestamp_are_optional(client: AsyncClient, session: str) 
     assert stored["timestamp"] > 1_700_000_000_000
 
 
-BATCH = [event("e-1"), {"type": "note", "payload": {}, "id": "e-2"}, event("e-3", "turn_end", payload={})]
+BATCH = [event("e-1"), wire_event("note", id="e-2"), event("e-3", "turn_end", payload={})]
 
 
 @pytest.mark.parametrize("as_lines", [False, True])
@@ -218,7 +207,7 @@ async def test_append_status_reports_whether_anything_was_stored(
 async def test_rejects_batches_beyond_the_limits(
     client: AsyncClient, session: str, route: str, count: int, status: int, code: str
 ) -> None:
-    sent = lines(*[json.dumps({"type": "note", "payload": {}})] * count)
+    sent = lines(*[json.dumps(wire_event("note"))] * count)
     response = await client.post(f"{session}/{route}", content=sent, headers=NDJSON)
 
     assert (response.status_code, response.json()["code"]) == (status, code)
@@ -244,7 +233,7 @@ async def test_rejects_a_different_event_with_a_known_id(client: AsyncClient, se
 
 async def test_posted_and_derived_events_share_one_log(client: AsyncClient, session: str) -> None:
     await client.post(f"{session}/messages", content=PROMPT, headers=NDJSON)
-    await client.post(f"{session}/events", json={"type": "note", "payload": {}})
+    await client.post(f"{session}/events", json=wire_event("note"))
     await client.post(f"{session}/messages", content=ANSWER, headers=NDJSON)
 
     events = await listed(client, session)
@@ -312,9 +301,9 @@ class TestPages:
     ) -> None:
         def called(wire: str, call: str) -> dict[str, Any]:
             more = {"args": {}} if wire == "tool_call" else {"chunk": "{", "offset": 0}
-            return {"type": wire, "payload": {"toolCallId": call, "toolName": "Bash", **more}}
+            return wire_event(wire, toolCallId=call, toolName="Bash", **more)
 
-        raw = {"type": "raw", "payload": {"source": "claude", "raw": {}}}
+        raw = wire_event("raw", source="claude", raw={})
         chunks = [called("tool_input_chunk", call) for call in "ac"]
         calls = [called("tool_call", call) for call in "abd"]
         posted = [chunks[0], calls[0], raw, calls[1], chunks[1], calls[2]]
@@ -521,7 +510,7 @@ async def test_event_count_excludes_events_before_a_rebuild(
     client: AsyncClient, session: str, shared_database_url: str
 ) -> None:
     await client.post(f"{session}/messages", content=lines(PROMPT, ANSWER), headers=NDJSON)
-    await client.post(f"{session}/events", json={"type": "note", "payload": {}})
+    await client.post(f"{session}/events", json=wire_event("note"))
     before = (await client.get(session)).json()["eventCount"]
 
     async with await connect(shared_database_url) as conn:

@@ -40,6 +40,7 @@ from ash_shared.projections import (
     to_ui_messages,
 )
 from tests.shared.records import claude
+from tests.shared.records.events import numbered, token_usage, tool_call, tool_result, wire_event
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 SAMPLES = Path(ash_server.__file__).parent / "samples"
@@ -68,7 +69,7 @@ CONVERSATION: list[tuple[str, dict[str, Any]]] = [
     ("agent_callback", {"messageId": "m1", "fromAgentId": "ada", "result": "A path."}),
     ("assistant_done", {"text": "Only test_paths."}),
     ("note", {"of": "the house"}),
-    ("turn_end", {"usage": {"input_tokens": 5, "output_tokens": 2, "total_tokens": 7}, "costUsd": 0.5}),
+    ("turn_end", {"usage": token_usage(5, 2), "costUsd": 0.5}),
     ("user_audio", {"transcription": "Thank you.", "durationMs": 900}),
     ("assistant_chunk", {"text": "You are"}),
     ("retraction", {"turns": 0}),
@@ -77,10 +78,7 @@ CONVERSATION: list[tuple[str, dict[str, Any]]] = [
 
 
 def conversation() -> list[dict[str, Any]]:
-    return [
-        {"id": f"e-{number}", "timestamp": number, "type": type, "payload": payload}
-        for number, (type, payload) in enumerate(CONVERSATION)
-    ]
+    return numbered(*(wire_event(type, **payload) for type, payload in CONVERSATION))
 
 
 async def all_events(client: AsyncClient, session: str) -> list[dict[str, Any]]:
@@ -342,18 +340,14 @@ async def test_unread_events_do_not_count_as_size(
         monkeypatch.setattr(module, "MAX_BYTES", 10_000)
     large = "x" * 20_000
     unread = [
-        ("raw", {"source": "a", "raw": large}),
-        ("thinking_done", {"text": large}),
-        ("assistant_chunk", {"text": large}),
+        wire_event("raw", source="a", raw=large),
+        wire_event("thinking_done", text=large),
+        wire_event("assistant_chunk", text=large),
     ]
-    events = [{"type": type, "payload": payload} for type, payload in unread]
-    await client.post(f"{session}/events", json=events)
+    await client.post(f"{session}/events", json=unread)
     fits = {name: (await client.get(f"{session}/projections/{name}")).status_code for name in PROJECTIONS}
 
-    call = {"toolCallId": "a", "toolName": "shell", "args": {}}
-    result = {"toolCallId": "a", "result": large}
-    events = [{"type": "tool_call", "payload": call}, {"type": "tool_result", "payload": result}]
-    await client.post(f"{session}/events", json=events)
+    await client.post(f"{session}/events", json=[tool_call("a"), tool_result("a", large)])
     responses = {name: await client.get(f"{session}/projections/{name}") for name in PROJECTIONS}
 
     assert fits == {name: 422 if name == "ui-messages" else 200 for name in PROJECTIONS}
@@ -368,11 +362,10 @@ async def test_events_of_a_subagent_do_not_count_as_size(
 ) -> None:
     monkeypatch.setattr(projections, "MAX_BYTES", 10_000)
     monkeypatch.setattr(standing_events, "_FIRST_PAGE", 3)
-    call = {"toolCallId": "a", "toolName": "Task", "args": {}}
-    within = [("assistant_done", {"text": "x" * 8_000, "parentToolCallId": "a"}) for _ in range(9)]
-    result = ("tool_result", {"toolCallId": "a", "result": "All of them."})
-    log = [("user_message", {"text": "Count."}), ("tool_call", call), *within, result]
-    await client.post(f"{session}/events", json=[{"type": type, "payload": payload} for type, payload in log])
+    within = [wire_event("assistant_done", text="x" * 8_000, parentToolCallId="a")] * 9
+    prompt = wire_event("user_message", text="Count.")
+    log = [prompt, tool_call("a", "Task"), *within, tool_result("a", "All of them.")]
+    await client.post(f"{session}/events", json=log)
 
     messages = (await projected(client, session, name))["messages"]
 
@@ -380,25 +373,25 @@ async def test_events_of_a_subagent_do_not_count_as_size(
     assert "All of them." in json.dumps(messages)
 
 
-RETRACTED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
-    ("user_message", {"text": "One."}, {"turnId": "t1", "recordId": "r1"}),
-    ("assistant_done", {"text": "First."}, {"turnId": "t1", "recordId": "r2"}),
-    ("user_message", {"text": "Two."}, {"turnId": "t2", "recordId": "r3"}),
-    ("assistant_done", {"text": "Second."}, {"turnId": "t2", "recordId": "r4"}),
-    ("retraction", {"turns": 1}, {}),
-    ("user_message", {"text": "Three."}, {"turnId": "t3", "recordId": "r5"}),
-    ("assistant_done", {"text": "Third."}, {"turnId": "t3", "recordId": "r6"}),
-    ("retraction", {"messageIds": ["r6"]}, {}),
-    ("user_message", {"text": "Four."}, {"turnId": "t4", "recordId": "r7"}),
-    ("retraction", {"eventIds": ["e-8"]}, {}),
-    ("summary", {"text": "A summary."}, {"turnId": "t4", "recordId": "r8"}),
-    ("user_message", {"text": "Five."}, {"turnId": "t5", "recordId": "r9"}),
-    ("summary", {"text": "Retracted."}, {"turnId": "t5", "recordId": "r10"}),
-    ("user_message", {"text": "Six."}, {"turnId": "t6", "recordId": "r11"}),
-    ("retraction", {"fromMessageId": "r10"}, {}),
-    ("assistant_done", {"text": "Sixth."}, {"turnId": "t7", "recordId": "r10"}),
-    ("summary", {"text": " "}, {"turnId": "t7"}),
-]  # fmt: skip
+RETRACTED = [
+    wire_event("user_message", text="One.", turnId="t1", recordId="r1"),
+    wire_event("assistant_done", text="First.", turnId="t1", recordId="r2"),
+    wire_event("user_message", text="Two.", turnId="t2", recordId="r3"),
+    wire_event("assistant_done", text="Second.", turnId="t2", recordId="r4"),
+    wire_event("retraction", turns=1),
+    wire_event("user_message", text="Three.", turnId="t3", recordId="r5"),
+    wire_event("assistant_done", text="Third.", turnId="t3", recordId="r6"),
+    wire_event("retraction", messageIds=["r6"]),
+    wire_event("user_message", text="Four.", turnId="t4", recordId="r7"),
+    wire_event("retraction", eventIds=["e9"]),
+    wire_event("summary", text="A summary.", turnId="t4", recordId="r8"),
+    wire_event("user_message", text="Five.", turnId="t5", recordId="r9"),
+    wire_event("summary", text="Retracted.", turnId="t5", recordId="r10"),
+    wire_event("user_message", text="Six.", turnId="t6", recordId="r11"),
+    wire_event("retraction", fromMessageId="r10"),
+    wire_event("assistant_done", text="Sixth.", turnId="t7", recordId="r10"),
+    wire_event("summary", text=" ", turnId="t7"),
+]
 
 
 @pytest.mark.usefixtures("pages")
@@ -406,11 +399,7 @@ RETRACTED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 async def test_streamed_projections_omit_retracted_events(
     client: AsyncClient, session: str, length: int
 ) -> None:
-    events = [
-        {"id": f"e-{number}", "timestamp": number, "type": type, "payload": payload, **names}
-        for number, (type, payload, names) in enumerate(RETRACTED[:length])
-    ]
-    await client.post(f"{session}/events", json=events)
+    await client.post(f"{session}/events", json=numbered(*RETRACTED[:length]))
     stored = await all_events(client, session)
 
     for name in ("openai-messages", "anthropic-messages", "claude-prompt", "ui-messages"):
@@ -420,12 +409,8 @@ async def test_streamed_projections_omit_retracted_events(
 async def test_truncated_logs_are_read_up_to_a_limit(
     client: AsyncClient, session: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = [("user_message", {"text": "Go on."}, {"recordId": f"r{number}"}) for number in range(9)]
-    events = [
-        {"type": type, "payload": payload, **names}
-        for type, payload, names in [*log, ("retraction", {"turns": 1}, {})]
-    ]
-    await client.post(f"{session}/events", json=events)
+    prompts = [wire_event("user_message", text="Go on.", recordId=f"r{number}") for number in range(9)]
+    await client.post(f"{session}/events", json=[*prompts, wire_event("retraction", turns=1)])
     sizes = []
     for most in (8, 7):
         monkeypatch.setattr(standing_events, "MAX_TRUNCATED", most)
@@ -440,7 +425,7 @@ async def test_redacted_messages_are_sent_before_the_last_are_read(
 ) -> None:
     """The middleware keeps a body until it is complete."""
     secret = "ghp_" + "a1B2" * 9
-    prompt = {"type": "user_message", "payload": {"text": f"Use {secret}."}}
+    prompt = wire_event("user_message", text=f"Use {secret}.")
     await client.post(f"{session}/events", json=prompt)
     monkeypatch.setattr(redaction, "_Body", None)
 
@@ -454,8 +439,8 @@ async def test_first_messages_are_sent_before_the_last_are_read(
     client: AsyncClient, session: str, shared_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(standing_events, "_FIRST_PAGE", 3)
-    texts = [("user_message", {"text": f"Prompt {number}"}) for number in range(9)]
-    events = [{"type": type, "payload": payload} for type, payload in texts]
+    texts = [f"Prompt {number}" for number in range(9)]
+    events = [wire_event("user_message", text=text) for text in texts]
     await client.post(f"{session}/events", json=events)
     id = UUID(session.rpartition("/")[2])
     projection = projections.PROJECTIONS["openai-messages"]
@@ -469,9 +454,7 @@ async def test_first_messages_are_sent_before_the_last_are_read(
 
     assert b"Prompt 1" in first
     assert b"Prompt 2" not in first
-    assert json.loads(first + rest) == {
-        "messages": [{"role": "user", "content": payload["text"]} for _, payload in texts]
-    }
+    assert json.loads(first + rest) == {"messages": [{"role": "user", "content": text} for text in texts]}
 
 
 async def test_prompts_of_a_large_session(
@@ -481,7 +464,7 @@ async def test_prompts_of_a_large_session(
         monkeypatch.setattr(module, "MAX_BYTES", 10_000)
     monkeypatch.setattr(standing_events, "_FIRST_PAGE", 3)
     texts = [f"{number} {'x' * 4_000}" for number in range(9)] + ["A tag: </user-2>.", "<user>"]
-    events = [{"type": "user_message", "payload": {"text": text}} for text in texts]
+    events = [wire_event("user_message", text=text) for text in texts]
     await client.post(f"{session}/events", json=events)
 
     claude = await projected(client, session, "claude-prompt")
@@ -499,7 +482,7 @@ def test_session_that_changes_during_a_response(
     base = (
         f"{shared_server}/api/sessions/{httpx2.post(f'{shared_server}/api/sessions', json={}).json()['id']}"
     )
-    prompt = {"type": "user_message", "payload": {"text": "x" * 100_000}}
+    prompt = wire_event("user_message", text="x" * 100_000)
     httpx2.post(f"{base}/events", json=[prompt, prompt]).raise_for_status()
     monkeypatch.setattr(standing_events, "_FIRST_PAGE", 2)
     stream_pages = standing_events._stream_pages

@@ -9,17 +9,16 @@ from httpx2 import AsyncClient
 
 from ash_server.cli.statusline import line
 from ash_server.store import Store
+from tests.shared.records.events import token_usage, wire_event
 
 NOW = datetime.now(UTC)
 
 
 async def spend(store: Store, usd: float, at: datetime, external_id: str) -> None:
     session = await store.sessions.create(source="claude", external_id=external_id)
-    turn: dict[str, Any] = {"turnId": "t1", "timestamp": round(at.timestamp() * 1000)}
-    usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
-    await store.events.append(
-        session.id, {**turn, "type": "turn_end", "payload": {"usage": usage, "costUsd": usd}}
-    )
+    time = round(at.timestamp() * 1000)
+    end = wire_event("turn_end", usage=token_usage(1, 1), costUsd=usd, turnId="t1", timestamp=time)
+    await store.events.append(session.id, end)
 
 
 async def status(client: AsyncClient, **query: Any) -> dict[str, float | None]:

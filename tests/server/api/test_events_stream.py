@@ -25,6 +25,7 @@ from ash_server.store.log.writer import derive
 from ash_shared import transform_messages
 from ash_shared.eventlog import Normalizer, parse_line
 from tests.shared.records import claude
+from tests.shared.records.events import wire_event
 from tests.shared.sample_files import CORPUS, spread
 from tests.waiting import TIMEOUT
 
@@ -58,16 +59,16 @@ SAMPLES = {
 
 
 def make_event(type: str, **payload: Any) -> dict[str, Any]:
-    return {"id": f"{type}-{uuid4()}", "timestamp": 1, "type": type, "turnId": "t", "payload": payload}
+    return wire_event(type, **payload, id=f"{type}-{uuid4()}", timestamp=1, turnId="t")
 
 
 POSTED = [
     make_event("turn_start", trigger="user"),
     make_event("user_message", text="How many?"),
-    {**make_event("thinking_done", text="Count."), "responseId": "r1"},
-    {**make_event("tool_call", toolCallId="call_1", toolName="count", args={}), "responseId": "r1"},
+    make_event("thinking_done", text="Count.", responseId="r1"),
+    make_event("tool_call", toolCallId="call_1", toolName="count", args={}, responseId="r1"),
     make_event("tool_result", toolCallId="call_1", result="3"),
-    {**make_event("assistant_done", text="Three."), "responseId": "r2"},
+    make_event("assistant_done", text="Three.", responseId="r2"),
     make_event("turn_end"),
 ]
 
@@ -177,7 +178,7 @@ def test_all_routes_return_events_in_full(base: str, session_id: str) -> None:
 
 def test_stream_format(base: str, session_id: str) -> None:
     types = ["assistant_chunk", "two\r\nlines\t", "caught_up", "closed", "é"]
-    post(base, *({"id": type, "timestamp": 1, "type": type, "payload": {"text": "a"}} for type in types))
+    post(base, *(wire_event(type, text="a", id=type, timestamp=1) for type in types))
 
     with httpx2.stream("GET", f"{base}/events/stream") as response:
         received = until(events_of(response), "event: caught_up")
@@ -431,7 +432,7 @@ def follow(base: str, lines: list[str], per_request: int = 2) -> list[dict[str, 
         client.post("end").raise_for_status()
         received = list[dict[str, Any]]()
         for marker in ("one", "two"):  # the output of the last events precedes the second one
-            post(base, {"id": marker, "type": marker, "payload": {}})
+            post(base, wire_event(marker, id=marker))
             received += frames_until(connected, marker)
     return received
 

@@ -1,22 +1,18 @@
 """Counts of a session's items by the filters of the viewer."""
 
 import json
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from httpx2 import AsyncClient
 
-Event = dict[str, Any]
+from tests.shared.records.events import Event, tool_call, tool_result, wire_event
 
-
-def event(type: str, *, turn: str = "t", response: str | None = None, **payload: Any) -> Event:
-    return {
-        "type": type,
-        "turnId": turn,
-        "payload": payload,
-        **({"responseId": response} if response else {}),
-    }
+event = partial(wire_event, turnId="t")
+call = partial(tool_call, turnId="t")
+result = partial(tool_result, turnId="t")
 
 
 def user(text: str, **payload: Any) -> Event:
@@ -27,18 +23,10 @@ def said(text: str, **payload: Any) -> Event:
     return event("assistant_done", text=text, **payload)
 
 
-def call(id: str) -> Event:
-    return event("tool_call", toolCallId=id, toolName="Bash", args={})
-
-
-def result(id: str) -> Event:
-    return event("tool_result", toolCallId=id, result="")
-
-
 def cited(text: str, *citations: str, response: str = "r") -> Event:
     return event(
         "assistant_done",
-        response=response,
+        responseId=response,
         text=text,
         citations=[{"cited_text": each} for each in citations],
     )
@@ -66,7 +54,7 @@ SESSIONS: dict[str, tuple[list[Event], dict[str, int]]] = {
             *(event("thinking_chunk", text="a") for _ in range(3)),
             event("thinking_done", text="aaa"),
             *(event("assistant_chunk", text="a") for _ in range(3)),
-            *(event("thinking_chunk", turn="u", text="a") for _ in range(3)),
+            *(event("thinking_chunk", turnId="u", text="a") for _ in range(3)),
         ],
         {"thinking": 2},
     ),
@@ -108,19 +96,19 @@ SESSIONS: dict[str, tuple[list[Event], dict[str, int]]] = {
     "superseded events": (
         [
             user("Go"),
-            {**said("1"), "id": "1"},
+            said("1", id="1"),
             call("a"),
-            {**result("a"), "id": "2"},
-            {**event("raw", source="opencode", raw=1), "id": "3"},
+            result("a", id="2"),
+            event("raw", source="opencode", raw=1, id="3"),
             event("retraction", eventIds=["1", "2", "3", "4"], reason="superseded"),
             said("2"),
             result("a"),
-            {**said("3"), "id": "4"},
+            said("3", id="4"),
         ],
         {"tools": 1, "results": 1, "answers": 1},
     ),
     "a retraction without a newer version": (
-        [user("Go"), {**said("1"), "id": "1"}, event("retraction", eventIds=["1"]), said("2")],
+        [user("Go"), said("1", id="1"), event("retraction", eventIds=["1"]), said("2")],
         {"answers": 1},
     ),
 }

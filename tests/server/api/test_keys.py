@@ -32,6 +32,7 @@ from tests.openapi_document import DOCUMENT
 from tests.server.api.conftest import SECRET, bearer, create_key, served
 from tests.server.app_client import BASE, app_client
 from tests.shared.records import claude
+from tests.shared.records.events import turn_start, wire_event
 from tests.waiting import TIMEOUT, until
 
 OPERATIONS = [
@@ -224,7 +225,7 @@ TRANSCRIPT = {
     "names": {"session": "VALUE", "key": "transcript:VALUE", "lineage": ["record:VALUE"]},
 }
 COMPLETED = {**TRANSCRIPT, "modifiedAt": "2026-11-02T09:31:55Z", "hasGrown": True, "isFirst": True}
-NOTE = {"id": "VALUE", "type": "note", "payload": {}}
+NOTE = wire_event("note", id="VALUE")
 
 
 async def test_parameters_tell_nothing_of_other_tenants(
@@ -724,8 +725,8 @@ async def test_first_key_ends_streams_with_the_reason(
     monkeypatch.setattr("ash_server.store.log.subscriptions.HEARTBEAT_SECONDS", 0.1)
     monkeypatch.setattr("ash_server.live.session_feed.HEARTBEAT_SECONDS", 0.1)
     monkeypatch.setattr(ring, "_REMEMBERED_SECONDS", 600.0)
-    start = {"type": "turn_start", "turnId": "t", "payload": {"trigger": "user"}}
-    for event in (start, {"type": "assistant_chunk", "turnId": "t", "payload": {"text": "a"}}):
+    start = turn_start(turnId="t")
+    for event in (start, wire_event("assistant_chunk", text="a", turnId="t")):
         await store.events.append(session_id, event)
     with served(app) as server:
         async with AsyncClient() as client:
@@ -782,8 +783,8 @@ async def follow_to_end(server: str, session_id: UUID) -> ApiError:
 
 async def test_revocation_cuts_off_a_ui_stream(keyed_server: str, store: Store, red: Team) -> None:
     address = f"{keyed_server}/api/sessions/{red.session_id}"
-    start = {"type": "turn_start", "turnId": "t", "payload": {"trigger": "user"}}
-    chunk = {"type": "assistant_chunk", "turnId": "t", "payload": {"text": "a"}}
+    start = turn_start(turnId="t")
+    chunk = wire_event("assistant_chunk", text="a", turnId="t")
     async with AsyncClient() as client:
         await client.post(f"{address}/events", json=[start, chunk], headers=bearer(red.keys["all"]))
         async with client.stream("GET", f"{address}/ui-stream", headers=bearer(red.keys["read"])) as response:

@@ -18,6 +18,7 @@ from tests.cluster import not_on_cluster
 from tests.server.api.conftest import SECRET as KEY_SECRET
 from tests.server.api.conftest import bearer, create_key
 from tests.shared.records import claude
+from tests.shared.records.events import wire_event
 from tests.waiting import wait_until
 
 SECRET = "canary-7f3b"
@@ -25,7 +26,7 @@ LINE = f'{{"type":"user","uuid":"u1","message":{{"role":"user","content":"{SECRE
 UNKNOWN = (
     '{"type":"assistant","uuid":"u2","message":{"role":"assistant","content":[{"type":"hologram","data":1}]}}'
 )
-EVENT = {"id": "e1", "type": "user_message", "payload": {"text": SECRET}}
+EVENT = wire_event("user_message", text=SECRET, id="e1")
 ROUTE = "/api/sessions/{session_id}/messages"
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]

@@ -20,6 +20,7 @@ from ash_server.store.connections.pool import direct_url
 from tests.server.api.conftest import SECRET, bearer, create_key
 from tests.server.app_client import app_client
 from tests.shared.records import claude
+from tests.shared.records.events import wire_event
 
 TOKEN = "xoxb-" + "2718281828-31415926535897932384626433"
 """A token in the format of Slack."""
@@ -93,7 +94,7 @@ async def test_link_shows_the_session_up_to_its_end(shared: Shared) -> None:
     opened = await shared.exchange(path)
     page = await shared.client.get(path)
     await shared.append("later prompt")
-    event = {"type": "summary", "payload": {"text": "a later event"}}
+    event = wire_event("summary", text="a later event")
     await shared.store.events.append(shared.session, event)
     later = (await shared.client.get(path)).text
     await shared.store.events.rebuild(shared.session)
@@ -377,8 +378,8 @@ async def test_a_page_that_is_being_sent_ends_after_revocation(
 async def test_secrets_are_listed_by_place_without_values(shared: Shared) -> None:
     await shared.store.sessions.update_labels(shared.session, note=f"see {TOKEN}")
     events = [
-        {"type": "summary", "payload": {"text": f"posted {TOKEN}"}},
-        {"type": "assistant_chunk", "payload": {"text": f"streamed {TOKEN}"}},
+        wire_event("summary", text=f"posted {TOKEN}"),
+        wire_event("assistant_chunk", text=f"streamed {TOKEN}"),
     ]
     for event in events:
         await shared.store.events.append(shared.session, event)

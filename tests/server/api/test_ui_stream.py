@@ -4,6 +4,7 @@ import json
 import subprocess
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from ash_shared.eventlog import Normalizer, parse_line
 from tests.node_packages import require_node_packages
 from tests.server.api.conftest import Access, served
 from tests.shared.logs import context
+from tests.shared.records.events import wire_event
 from tests.shared.sample_files import CORPUS
 from tests.waiting import TIMEOUT, wait_until
 
@@ -74,12 +76,10 @@ def projected(base: str, **headers: str) -> Any:
     return response.raise_for_status().json()["messages"]
 
 
-def event(type: str, **payload: Any) -> dict[str, Any]:
-    return {"timestamp": 7, "type": type, "turnId": "t1", "payload": payload}
+event = partial(wire_event, timestamp=7, turnId="t1")
 
-
-PROMPT = {**event("user_message", text="Which tests fail?"), "id": "p"}
-START = {**event("turn_start", trigger="user"), "id": "s"}
+PROMPT = event("user_message", text="Which tests fail?", id="p")
+START = event("turn_start", trigger="user", id="s")
 TEXT = {"type": "text-start", "id": "text-1"}
 COMMENT = ":"
 
@@ -292,9 +292,7 @@ def test_nothing_runs(base: str, events: list[Any], lines: list[str]) -> None:
 def test_turn_without_a_mark(base: str, marks: list[str]) -> None:
     """A turn may begin with its id."""
     payload = {"trigger": "user"}
-    earlier = [
-        {"type": mark, "turnId": "t0", "payload": payload if mark == "turn_start" else {}} for mark in marks
-    ]
+    earlier = [wire_event(mark, **(payload if mark == "turn_start" else {}), turnId="t0") for mark in marks]
     post(base, *earlier[:1], {**PROMPT, "id": "q", "turnId": "t0"}, *earlier[1:], PROMPT)
     post(base, event("assistant_chunk", text="a"))
 

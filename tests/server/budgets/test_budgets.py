@@ -22,6 +22,7 @@ from ash_server.store import Store
 from ash_server.store.connections.pool import direct_url
 from ash_server.store.connections.tenants import Tenant, get_or_create_tenant
 from ash_server.store.usage.budgets import MAX_BUDGETS, RETRY_SECONDS, BudgetNotFound, Notice
+from tests.shared.records.events import token_usage, turn_start, wire_event
 
 NOON = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
 """Noon of today, so that a minute later is the same day."""
@@ -37,14 +38,8 @@ def settings(tmp_path: Path) -> Settings:
 async def spend(store: Store, usd: float, at: datetime = NOON) -> None:
     session = await store.sessions.create(source="claude")
     turn: dict[str, Any] = {"turnId": "t1", "timestamp": round(at.timestamp() * 1000)}
-    usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
-    await store.events.append_batch(
-        session.id,
-        [
-            {**turn, "type": "turn_start", "payload": {"trigger": "user"}},
-            {**turn, "type": "turn_end", "payload": {"usage": usage, "costUsd": usd}},
-        ],
-    )
+    events = [turn_start(**turn), wire_event("turn_end", usage=token_usage(1, 1), costUsd=usd, **turn)]
+    await store.events.append_batch(session.id, events)
 
 
 async def audit(store: Store) -> list[str]:

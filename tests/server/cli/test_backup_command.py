@@ -21,6 +21,7 @@ from ash_server.transfer.exporting.jsonl import FORMATS
 from ash_server.transfer.importing.file_import import import_file
 from tests.conftest import at_database, new_database
 from tests.server.cli.test_cli import Ran, ran_here
+from tests.shared.records.events import wire_event
 
 SAMPLES = sorted((Path(ash_server.__file__).parent / "samples").glob("*.jsonl"))[:3]
 OLD_STORE = Path(__file__).parents[1] / "store" / "upgrade" / "schema_0004.sql"
@@ -41,7 +42,7 @@ async def filled(store: Store, database_url: str, tmp_path: Path) -> str:
     unterminated.write_bytes('{"n": 1}\n\\N\ttab, \\ and \u2028 näive'.encode())
     await import_file(store, unterminated, "unterminated")
     posted = await store.sessions.create(external_id="posted", title="Posted", metadata={"team": ["field"]})
-    await store.events.append(posted.id, {"type": "house", "payload": {"text": "a\n\\."}})
+    await store.events.append(posted.id, wire_event("house", text="a\n\\."))
     await store.search.index_pending()
     assert await store.cold.archive(posted.id, datetime.now(UTC) + timedelta(days=1))
     return database_url

@@ -8,6 +8,7 @@ import signal
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from io import StringIO
 from itertools import count
 from pathlib import Path
@@ -37,6 +38,7 @@ from tests.conftest import POOLER
 from tests.ports import free_port
 from tests.server.cli.test_cli import Ran, ran_here
 from tests.server.cli.test_cli_serve import COMMAND, answer, serving
+from tests.shared.records.events import token_usage, wire_event
 from tests.waiting import TIMEOUT, until, wait_until
 
 PAGE = Path(__file__).parents[3] / "docs" / "live.md"
@@ -53,17 +55,11 @@ def run(home: Path, url: str, *arguments: str) -> Ran:
     return ran_here(arguments, variables(home, url), home)
 
 
-def event(type: str, number: int = 1, *, lane: str | None = None, **payload: Any) -> dict[str, Any]:
-    within = {"parentToolCallId": lane} if lane else {}
-    return {
-        "id": f"e{number}",
-        "timestamp": 1000 * number,
-        "sessionId": "",
-        "type": type,
-        "turnId": "t1",
-        "responseId": "r1",
-        "payload": {**payload, **within},
-    }
+def event(type: str, number: int = 1, **payload: Any) -> dict[str, Any]:
+    return turn_event(type, id=f"e{number}", timestamp=1000 * number, **payload)
+
+
+turn_event = partial(wire_event, sessionId="", turnId="t1", responseId="r1")
 
 
 def printed(*events: dict[str, Any]) -> str:
@@ -102,9 +98,9 @@ CASES = {
     "two concurrent streams": (
         [
             event("assistant_chunk", text="Mine"),
-            event("assistant_chunk", lane="c1", text="yours"),
+            event("assistant_chunk", parentToolCallId="c1", text="yours"),
             event("assistant_done", text="Mine, whole"),
-            event("assistant_done", lane="c1", text="yours"),
+            event("assistant_done", parentToolCallId="c1", text="yours"),
         ],
         "● Mine\n  │ ● yours\n● , whole\n",
     ),
@@ -117,9 +113,7 @@ CASES = {
             event("tool_output_chunk", **CALL, chunk="a", offset=0),
             event("tool_result", toolCallId="c1", result=LINES),
             event("tool_result", toolCallId="c2", result=None, error={"code": "failed", "message": "No."}),
-            event(
-                "turn_end", 4, usage={"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}, costUsd=0.5
-            ),
+            event("turn_end", 4, usage=token_usage(1, 2), costUsd=0.5),
         ],
         "> Look\n  here\n→ Bash ls -l\n    0\n    1\n    2\n    3\n    … 5 more lines\n  ✗ No.\n"
         "─ the turn has ended · 3 tokens · $0.5000 · 3.0 s\n",

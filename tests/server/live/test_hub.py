@@ -38,6 +38,7 @@ from tests.server.cli.test_cli_serve import Running, running
 from tests.server.subscribers import SseSubscriber, Subscriber, WebSocketSubscriber, stored_events
 from tests.server.subscribers import running as running_subscribers
 from tests.server.test_chaos import KILL_LISTENER
+from tests.shared.records.events import wire_event
 from tests.waiting import TIMEOUT, until
 
 STALLED = 100
@@ -66,7 +67,7 @@ async def hub(database_url: str, poll_seconds: float, monkeypatch: pytest.Monkey
 
 
 async def post(conn: AsyncConnection, session_id: UUID, *ids: str, text: str = "a") -> None:
-    event = {"timestamp": 1, "sessionId": "", "type": "summary", "payload": {"text": text}}
+    event = wire_event("summary", text=text, timestamp=1, sessionId="")
     await append_events(conn, session_id, [{"id": id, **event} for id in ids])
 
 
@@ -220,8 +221,8 @@ async def test_caught_up_is_reported_immediately(
 async def test_subscriptions_without_chunks_read_parts_of_the_log(
     hub: Hub, connection: AsyncConnection, session_id: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chunk = {"timestamp": 1, "sessionId": "", "type": "assistant_chunk", "payload": {"text": "a"}}
-    done = {**chunk, "id": "done", "type": "assistant_done", "payload": {"text": "a" * 30}}
+    chunk = wire_event("assistant_chunk", text="a", timestamp=1, sessionId="")
+    done = wire_event("assistant_done", text="a" * 30, id="done", timestamp=1, sessionId="")
     chunks = [{**chunk, "id": f"chunk-{number}"} for number in range(30)]
     await append_events(connection, session_id, [*chunks, done])
     monkeypatch.setattr(live, "MAX_COLLAPSED", 10)

@@ -15,8 +15,9 @@ from ash_server.settings import Settings
 from ash_server.store.log import totals
 from ash_server.store.search.index import SQL, count_pending, end_upkeep, index_pending
 from ash_shared.projections.search_text import PASSAGES_VERSION
+from tests.shared.records.events import wire_event
 
-NOTICE: dict[str, Any] = {"type": "notice", "payload": {"text": "a heron", "level": "info"}}
+NOTICE: dict[str, Any] = wire_event("notice", text="a heron", level="info")
 CHANGES: Mapping[str, Callable[[Store, UUID], Awaitable[Any]]] = {
     "an append": lambda store, session: store.messages.append(session, ["one more"]),
     "a posted event": lambda store, session: store.events.append(session, NOTICE),

@@ -15,6 +15,7 @@ from ash_server.store.messages import append
 from ash_server.store.prepare import prepare_message
 from ash_shared.parsing.parse import parse_message_content
 from tests.shared.records.claude import text
+from tests.shared.records.events import wire_event
 
 PICTURE = {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}}
 PROMPT = '{"type":"user","uuid":"u1","message":{"role":"user","content":"How many?"}}'
@@ -27,7 +28,7 @@ async def post(conn: AsyncConnection, session_id: UUID, *events: tuple[str, dict
         conn,
         session_id,
         [
-            {"id": f"e{number}", "timestamp": 1, "type": type, "payload": payload}
+            wire_event(type, **payload, id=f"e{number}", timestamp=1)
             for number, (type, payload) in enumerate(events, start + 1)
         ],
     )
@@ -202,7 +203,7 @@ CONTENTS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("payload", CONTENTS, ids=json.dumps)
 @pytest.mark.parametrize("name", ["assistant_done", "user_message"])
 def test_topics_and_stored_events_have_the_same_blocks(name: str, payload: dict[str, Any]) -> None:
-    event = {"id": "e", "timestamp": 1, "sessionId": "s", "type": name, "payload": payload}
+    event = wire_event(name, **payload, id="e", timestamp=1, sessionId="s")
 
     read = [
         block.model_dump(exclude={"source_type"}) for block in parse_message_content(json.dumps(event), "ash")
@@ -213,7 +214,7 @@ def test_topics_and_stored_events_have_the_same_blocks(name: str, payload: dict[
 
 def test_a_text_that_differs_from_the_content_is_kept() -> None:
     payload = {"text": "a", "content": [{"type": "text", "text": "b"}]}
-    event = {"id": "e", "timestamp": 1, "sessionId": "s", "type": "user_message", "payload": payload}
+    event = wire_event("user_message", **payload, id="e", timestamp=1, sessionId="s")
 
     blocks = parse_message_content(json.dumps(event), "ash")
     assert [block.model_dump()["text"] for block in blocks] == ["a", "b"]

@@ -36,6 +36,7 @@ from ash_server.store.message_pages import StoredMessage
 from ash_server.store.prepare import NewMessage
 from ash_server.transfer.exporting.jsonl import FORMATS
 from ash_shared.model.message import StoredKind
+from tests.shared.records.events import wire_event
 from tests.waiting import TIMEOUT
 
 LATER = datetime.now(UTC) + timedelta(days=800)
@@ -55,7 +56,7 @@ LINES = [
 async def create(store: Store, name: str = "old") -> UUID:
     session = await store.sessions.create(source="claude", external_id=name, title=f"The {name} one")
     await store.messages.append(session.id, LINES)
-    posted: Any = {"type": "custom", "id": "e1", "payload": {"name": "note", "value": "kept"}}
+    posted: Any = wire_event("custom", name="note", value="kept", id="e1")
     await store.events.append(session.id, posted)
     return session.id
 
@@ -296,7 +297,7 @@ async def test_repeated_texts_are_compared_with_the_archive(
     assert await store.messages.get_contents(id, ["n", "unknown"]) == {"n": "new"}
     compared = await store.messages.compare_contents(id, digests)
     assert (compared.equal, compared.different) == ([each.id for each in stored[:3]], (ids[-1], LINES[3]))
-    posted: Any = {"type": "custom", "id": "e1", "payload": {"name": "note", "value": "kept"}}
+    posted: Any = wire_event("custom", name="note", value="kept", id="e1")
     assert (await store.events.append(id, posted)).created is False
     places = await store.messages.append(id, LINES[:3])
 

@@ -18,6 +18,7 @@ from ash_server.store.search import nearest
 from ash_server.store.search.query import find
 from ash_server.store.search.within import find_in_session
 from tests.cluster import not_on_cluster
+from tests.shared.records.events import wire_event
 
 LONG = UUID("0a000000-0000-7000-8000-000000000001")
 SHORT = UUID("0a000000-0000-7000-8000-000000000002")
@@ -163,8 +164,8 @@ async def test_counts_of_items_are_kept(large: AsyncConnection, plans: list[tupl
 async def test_exports_read_parts_of_long_logs(
     store: Store, session_id: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chunks = [{"id": f"c-{n}", "type": "assistant_chunk", "payload": {"text": "a"}} for n in range(30)]
-    done = {"id": "done", "type": "assistant_done", "payload": {"text": "a" * 30}}
+    chunks = [wire_event("assistant_chunk", text="a", id=f"c-{n}") for n in range(30)]
+    done = wire_event("assistant_done", text="a" * 30, id="done")
     await store.events.append_batch(session_id, [*chunks, done])
     monkeypatch.setattr(standard_pages, "MAX_COLLAPSED", 10)
     spans, read = list[tuple[int, int]](), get_collapsed

@@ -22,6 +22,7 @@ from ash_server.store.session_rows import get_session
 from ash_server.store.sessions import create_session, delete_session, update_session
 from tests.cluster import COUNT_LOCK_WAITS
 from tests.server.store.test_messages import message
+from tests.shared.records.events import wire_event
 from tests.waiting import until
 
 WRITERS = 8
@@ -313,7 +314,7 @@ def prompt(session_id: UUID, id: str) -> PreparedMessage:
 
 
 def posted(id: str, type: str) -> dict[str, Any]:
-    return {"id": id, "type": type, "turnId": "t", "payload": {"text": "hi"}}
+    return wire_event(type, text="hi", id=id, turnId="t")
 
 
 async def test_reader_does_not_wait_and_sees_committed_messages(

@@ -20,6 +20,7 @@ from ash_server.store.usage.kept_costs import revision_of
 from ash_server.store.usage.priced_groups import read_session_costs
 from tests.cluster import not_on_cluster
 from tests.shared.records import claude
+from tests.shared.records.events import token_usage, turn_start, wire_event
 
 MODEL = "claude-opus-4-5"
 PRICES = Prices.load()
@@ -40,10 +41,8 @@ async def create(store: Store, *lines: str, **fields: Any) -> UUID:
 
 
 async def post_usage(store: Store, session: UUID) -> None:
-    start = {"type": "turn_start", "turnId": "t", "payload": {"trigger": "user"}}
-    usage = {"input_tokens": 1, "output_tokens": 5, "total_tokens": 6}
-    end = {"type": "turn_end", "turnId": "t", "payload": {"costUsd": 0.5, "usage": usage}}
-    for event in (start, end):
+    end = wire_event("turn_end", costUsd=0.5, usage=token_usage(1, 5), turnId="t")
+    for event in (turn_start(turnId="t"), end):
         await store.events.append(session, event)
 
 

@@ -46,6 +46,7 @@ from ash_server.store.usage.reports import default_prices
 from ash_server.store.usage.session_usage import read_session_usage
 from tests.cluster import not_on_cluster
 from tests.shared.records import claude
+from tests.shared.records.events import wire_event
 
 BUDGETS = tomllib.loads(Path(__file__).with_name("operation_budgets.toml").read_text())
 
@@ -206,7 +207,7 @@ async def find_missing_event(conn: AsyncConnection) -> None:
 
 
 PROMPT, CALL, RESULT, ANSWER = turn(TURNS)
-NOTICE = {"id": "n1", "type": "system_message", "payload": {"text": "Note", "variant": "hook"}}
+NOTICE = wire_event("system_message", text="Note", variant="hook", id="n1")
 
 OPERATIONS: dict[str, Callable[[AsyncConnection], Awaitable[object]]] = {
     "read a session": lambda conn: get_session(conn, LONG),

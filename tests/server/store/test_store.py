@@ -41,6 +41,7 @@ from ash_server.store.sessions import AmbiguousSession, SessionStore, session_id
 from ash_shared.model.events import ChatEvent, read_event
 from ash_shared.model.message import Message
 from tests.server.live.test_hub import has_listener, wait_for_listener
+from tests.shared.records.events import wire_event
 from tests.waiting import TIMEOUT
 
 PROMPT = '{"type": "user", "uuid": "u1", "message": {"role": "user", "content": "hi"}}'
@@ -288,7 +289,7 @@ async def test_rejects_unknown_ids(store: Store, session: UUID) -> None:
         store.messages.reindex(missing),
         store.messages.delete(missing, 1),
         store.messages.pop(missing),
-        store.events.append(missing, {"type": "summary", "payload": {"text": "a"}}),
+        store.events.append(missing, wire_event("summary", text="a")),
         store.events.get_events(missing),
         store.events.check_cursor(missing, 0),
         store.events.get_open_turn(missing),
@@ -399,15 +400,13 @@ async def test_changes_and_deletes_a_session(store: Store) -> None:
 
 
 async def test_appends_and_reads_events(store: Store, session: UUID) -> None:
-    typed = read_event(
-        {"id": "e1", "timestamp": 5, "sessionId": "", "type": "summary", "payload": {"text": "a"}}
-    )
+    typed = read_event(wire_event("summary", text="a", id="e1", timestamp=5, sessionId=""))
     first = await store.events.append(session, typed)
     rest = await store.events.append_batch(
         session,
         [
-            {"type": "house", "payload": {"n": 1}},
-            {"id": "e3", "type": "error", "payload": {"code": "a", "message": "b"}},
+            wire_event("house", n=1),
+            wire_event("error", code="a", message="b", id="e3"),
         ],
     )
     events = await store.events.get_events(session)
@@ -430,13 +429,13 @@ async def test_appends_and_reads_events(store: Store, session: UUID) -> None:
 BAD_EVENTS: dict[str, tuple[Any, str]] = {
     "no object": ([1], "$"),
     "not a number": (
-        {"type": "user_audio", "payload": {"transcription": "", "durationMs": float("nan")}},
+        wire_event("user_audio", transcription="", durationMs=float("nan")),
         "$",
     ),
-    "no JSON": ({"type": "house", "payload": {"at": {1, 2}}}, "$"),
-    "another session": ({"type": "house", "sessionId": 5, "payload": {}}, "$.sessionId"),
+    "no JSON": (wire_event("house", at={1, 2}), "$"),
+    "another session": (wire_event("house", sessionId=5), "$.sessionId"),
     "no type": ({"payload": {}}, "$.type"),
-    "a payload of another type": ({"type": "summary", "payload": {"text": 1}}, "$.payload.text"),
+    "a payload of another type": (wire_event("summary", text=1), "$.payload.text"),
 }
 
 
@@ -444,7 +443,7 @@ BAD_EVENTS: dict[str, tuple[Any, str]] = {
 async def test_rejects_invalid_events(store: Store, session: UUID, name: str) -> None:
     event, path = BAD_EVENTS[name]
     with pytest.raises(InvalidBody) as caught:
-        await store.events.append_batch(session, [{"type": "house", "payload": {}}, event])
+        await store.events.append_batch(session, [wire_event("house"), event])
 
     assert (caught.value.index, caught.value.extra["errors"][0]["path"]) == (1, path)
     assert await store.events.get_events(session) == []
@@ -460,7 +459,7 @@ async def test_stores_what_a_reader_of_json_would_see(store: Store, session: UUI
 
 async def test_reads_after_the_id_of_an_event(store: Store, session: UUID) -> None:
     await store.messages.append(session, [PROMPT, ANSWER])
-    await store.events.append(session, {"id": "12", "type": "house", "payload": {}})
+    await store.events.append(session, wire_event("house", id="12"))
     events = await store.events.get_events(session)
 
     for place, event in enumerate(events[:-1], start=1):

@@ -15,6 +15,7 @@ from ash_shared.projections._conversation import ConversationCall, Item, UserMes
 from ash_shared.projections._request_content import arguments_of, result_blocks, text_of
 from ash_shared.projections.native import WRITERS, Carried, NewTranscript, carry
 from ash_shared.records.inherited import InheritedRecords
+from tests.shared.records.events import wire_event
 from tests.shared.sample_files import sample_folders, spread
 
 ORIGIN = UUID("9e8d7c6b-5a49-4838-a271-605f4e3d2c1b")
@@ -62,7 +63,7 @@ def result_of(call: ConversationCall) -> str:
 
 def event(type: str, turn: int = 1, /, **payload: Any) -> dict[str, Any]:
     number = next(_numbers)
-    return {"id": f"e{number}", "type": type, "timestamp": number, "turnId": f"t{turn}", "payload": payload}
+    return wire_event(type, **payload, id=f"e{number}", timestamp=number, turnId=f"t{turn}")
 
 
 _numbers = iter(range(1, 10_000))

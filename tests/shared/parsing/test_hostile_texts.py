@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from ash_shared.parsing.parsed_text import identify
 from ash_shared.providers import discover
 from tests.shared.leaves import leaves
 from tests.shared.records import claude, codex
+from tests.shared.records.events import wire_event
 from tests.shared.transcripts import lines
 
 HUGE = int("9" * 400)
@@ -29,9 +31,7 @@ def _standard(**keys: Any) -> dict[str, Any]:
     return {"_original": [], "role": "user", "content": [], "metadata": {"source": "ash"}, **keys}
 
 
-def _event(wire: str, **payload: Any) -> dict[str, Any]:
-    return {"id": "e", "timestamp": 1, "sessionId": "s", "type": wire, "payload": payload}
-
+_event = partial(wire_event, id="e", timestamp=1, sessionId="s")
 
 SESSIONS: list[tuple[str | None, list[Any]]] = [
     (None, [{"type": "queue-operation", "content": []}]),

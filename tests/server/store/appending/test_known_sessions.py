@@ -22,6 +22,7 @@ from ash_server.store.log.writer import Counters
 from tests.cluster import not_on_cluster
 from tests.server.api.conftest import create_key
 from tests.shared.records import claude
+from tests.shared.records.events import wire_event
 
 pytestmark = not_on_cluster("no session is known")
 
@@ -35,7 +36,7 @@ TABLES = (
     *("usage_rollups", "tool_calls", "drift"),
 )
 
-NOTICE = {"type": "system_note", "payload": {"kind": "hint", "text": "wait"}}
+NOTICE = wire_event("system_note", kind="hint", text="wait")
 
 NOW = 1_800_000_000_000
 

@@ -22,6 +22,7 @@ from ash_server.store.session_rows import get_session
 from ash_server.store.sessions import create_session
 from tests.alembic_commands import alembic
 from tests.cluster import not_on_cluster
+from tests.shared.records.events import wire_event
 from tests.shared.records.openai_chat import delta_chunk
 
 UNKNOWN_SESSION = UUID("00000000-0000-4000-8000-000000000000")
@@ -63,9 +64,9 @@ async def summaries(connection: AsyncConnection, session_id: UUID, **page: Any) 
     return [(event["sequence"], event.get("messageSequence"), event["type"]) for event in events]
 
 
-def posted(id: str, type: str = "assistant_done", **more: Any) -> dict[str, Any]:
-    payload = {"text": id} if type.startswith("assistant") else {}
-    return {"id": id, "timestamp": 1, "sessionId": "", "type": type, "payload": payload, **more}
+def posted(id: str, type: str = "assistant_done", /, **more: Any) -> dict[str, Any]:
+    text = {"text": id} if type.startswith("assistant") else {}
+    return wire_event(type, **{**text, **more}, id=id, timestamp=1, sessionId="")
 
 
 async def test_events_do_not_depend_on_batch_size(connection: AsyncConnection) -> None:
@@ -92,9 +93,7 @@ async def test_end_with_new_events_changes_the_session(connection: AsyncConnecti
 
 
 async def test_derived_events_continue_posted_turn(connection: AsyncConnection, session_id: UUID) -> None:
-    await append_events(
-        connection, session_id, [posted("t", "turn_start", turnId="mine", payload={"trigger": "user"})]
-    )
+    await append_events(connection, session_id, [posted("t", "turn_start", turnId="mine", trigger="user")])
     await store(connection, session_id, ANSWER)
     await append_events(connection, session_id, [posted("u", "turn_end", turnId="mine")])
     await store(connection, session_id, ANSWER.replace("u-4", "u-5"))
@@ -126,7 +125,7 @@ async def test_collapse_omits_chunks_of_complete_events(
     connection: AsyncConnection, session_id: UUID
 ) -> None:
     def event(number: int, type: str, response: str = "r-1", **payload: Any) -> dict[str, Any]:
-        return posted(f"e-{number}", type, responseId=response, turnId="t", payload=payload)
+        return posted(f"e-{number}", type, responseId=response, turnId="t", **payload)
 
     log = [
         event(1, "assistant_chunk", text="a"),
@@ -210,11 +209,11 @@ async def test_repeated_ends_after_one_message_have_unique_ids(
     await store(connection, session_id, PROMPT)
     await end_session(connection, session_id)
     for number in range(3):
-        turn = posted(f"p-{number}", "turn_start", turnId=f"t-{number}", payload={"trigger": "user"})
+        turn = posted(f"p-{number}", "turn_start", turnId=f"t-{number}", trigger="user")
         await append_events(connection, session_id, [turn])
         await end_session(connection, session_id)
         await rebuild_events(connection, session_id)
-    await append_events(connection, session_id, [posted("p", "turn_start", payload={"trigger": "user"})])
+    await append_events(connection, session_id, [posted("p", "turn_start", trigger="user")])
     await store(connection, session_id, end=True)
     before = await wire(connection, session_id)
     await rebuild_events(connection, session_id)
@@ -336,8 +335,8 @@ async def test_only_logs_with_chunks_index_the_events_that_supersede_them(
 async def test_posted_chunks_are_superseded_by_derived_events(
     connection: AsyncConnection, session_id: UUID
 ) -> None:
-    turn = posted("p-1", "turn_start", turnId="t", payload={"trigger": "user"})
-    chunk = posted("p-2", "assistant_chunk", turnId="t", responseId="msg_2", payload={"text": "One "})
+    turn = posted("p-1", "turn_start", turnId="t", trigger="user")
+    chunk = posted("p-2", "assistant_chunk", turnId="t", responseId="msg_2", text="One ")
     await append_events(connection, session_id, [turn, chunk])
     await store(connection, session_id, ANSWER)
     for _ in range(2):
@@ -359,10 +358,10 @@ async def test_counts_errors_and_unrecognised_events(connection: AsyncConnection
     """Derived and posted ones, without duplicates, and with equal counts after a rebuild."""
     oops = {"code": "x", "message": "y"}
     posts = [
-        [posted("p-1", "error", payload=oops)],
-        [posted("p-2", "raw", payload={"source": "s", "raw": 1}), posted("p-3", "house_event")],
-        [posted("p-4", "tool_result", payload={"toolCallId": "t", "result": "", "error": oops})],
-        [posted("p-5", "tool_result", payload={"toolCallId": "t", "result": {"error": {"code": "none"}}})],
+        [posted("p-1", "error", **oops)],
+        [posted("p-2", "raw", source="s", raw=1), posted("p-3", "house_event")],
+        [posted("p-4", "tool_result", toolCallId="t", result="", error=oops)],
+        [posted("p-5", "tool_result", toolCallId="t", result={"error": {"code": "none"}})],
     ]
     counts = []
     await store(connection, session_id, PROMPT, CALL, RESULT)
@@ -398,8 +397,8 @@ async def test_migration_counts_stored_errors_and_events(
             {**result, "error": {**oops, "message": text}},
             {**result, "structured": {"error": oops}},
         )
-        await append_events(connection, session_id, [posted(f"f-{number}", "tool_result", payload=failed)])
-        await append_events(connection, session_id, [posted(f"w-{number}", "tool_result", payload=went_well)])
+        await append_events(connection, session_id, [posted(f"f-{number}", "tool_result", **failed)])
+        await append_events(connection, session_id, [posted(f"w-{number}", "tool_result", **went_well)])
     before = await error_counts(connection, session_id)
     alembic(database_url, "downgrade", "0003")
     alembic(database_url, "upgrade", "head")

@@ -13,6 +13,7 @@ from ash_server.store.log import totals
 from ash_server.store.transcripts import Copy
 from ash_shared.projections import count_models
 from tests.shared.records import codex
+from tests.shared.records.events import wire_event
 
 MODELS = ("opus", "haiku", "<synthetic>")
 LENGTHS = (450, 1, 99, 3, 120, 700)
@@ -75,9 +76,7 @@ CHANGES: dict[str, Callable[[Store, UUID], Awaitable[object]]] = {
     "delete a late message": lambda store, session: store.messages.delete(session, 1371),
     "delete the last message": lambda store, session: store.messages.pop(session),
     "rebuild": lambda store, session: store.events.rebuild(session),
-    "post an event": lambda store, session: store.events.append(
-        session, {"type": "retraction", "payload": {"turns": 1}}
-    ),
+    "post an event": lambda store, session: store.events.append(session, wire_event("retraction", turns=1)),
     "copies of a parent": lambda store, session: mark_copies(store, session, 30),
 }
 

@@ -31,6 +31,7 @@ from ash_server.store.sessions import create_session
 from ash_shared.eventlog import Normalizer
 from tests.cluster import not_on_cluster
 from tests.shared.records import claude
+from tests.shared.records.events import wire_event
 from tests.shared.sample_files import CORPUS, MAX_FILES, spread
 
 SAMPLES = sorted((Path(__file__).parents[4] / "ash_server" / "samples").glob("*.jsonl"))
@@ -299,7 +300,7 @@ async def test_value_of_an_earlier_line_is_stored_whole(connection: AsyncConnect
 
 async def test_events_with_an_id_of_the_writer_are_stored_whole(connection: AsyncConnection) -> None:
     """A repeated post is compared with the stored event."""
-    own = {"id": "e-1", "timestamp": 1, "sessionId": "", "type": "assistant_done", "payload": {"text": LONG}}
+    own = wire_event("assistant_done", text=LONG, id="e-1", timestamp=1, sessionId="")
     session_id = await store_texts(connection, [compact(own)])
     posted = {**own, "id": "e-2"}
     first = await append_events(connection, session_id, [posted])

@@ -14,8 +14,8 @@ from ash_server import NewMessage, Store
 from ash_server.store.log import totals
 from ash_shared.projections.item_counts import ItemCounts
 from tests.server.store.maintenance.test_deletion_samples import SAMPLES, new_session
+from tests.shared.records.events import Event, tool_call, tool_result, wire_event
 
-Event = dict[str, Any]
 Read = tuple[ItemCounts, dict[str, Any]]
 
 
@@ -72,7 +72,7 @@ async def test_changes_of_the_log_keep_the_totals(
     monkeypatch.setattr(totals, "_MAX_LAG", 5)
     for name, lines in SAMPLES.items():
         session = await new_session(store, lines[:60])
-        await store.events.append(session, {"type": "hologram", "payload": {}})
+        await store.events.append(session, wire_event("hologram"))
         await store.messages.append(session, lines[60:90])
         await CHANGES[change](store, session)
 
@@ -85,7 +85,7 @@ async def test_changes_of_the_log_keep_the_totals(
 def totals_of(codes: str) -> totals.TotalsOfLog:
     """Return the totals of errors with these codes."""
     log = totals.TotalsOfLog()
-    log.add({"id": "e", "timestamp": 1, "type": "error", "payload": {"code": code}} for code in codes)
+    log.add(wire_event("error", code=code, id="e", timestamp=1) for code in codes)
     return log
 
 
@@ -105,10 +105,7 @@ def test_corrected_totals_have_the_order_of_the_log(
 def totals_of_turns(*usages: dict[str, int] | None) -> totals.TotalsOfLog:
     """Return the totals of the ends of turns with these usages."""
     log = totals.TotalsOfLog()
-    log.add(
-        {"id": "e", "timestamp": 1, "type": "turn_end", "turnId": "t", "payload": {"usage": usage}}
-        for usage in usages
-    )
+    log.add(wire_event("turn_end", usage=usage, id="e", timestamp=1, turnId="t") for usage in usages)
     return log
 
 
@@ -161,22 +158,19 @@ async def test_the_state_is_small(store: Store, connection: AsyncConnection) -> 
 
 
 def new_events(random: Random, ids: list[str], number: int) -> list[Event]:
-    kinds = {
-        "user_message": {"text": "Go"},
-        "assistant_done": {"text": "Done"},
-        "tool_call": {"toolCallId": str(number // 2), "toolName": "Bash", "args": {}},
-        "tool_result": {"toolCallId": str(number // 2), "result": ""},
-    }
-    kind = random.choice(sorted(kinds))
-    record = str(number // 2)
-    turn = str(number // 6)
-    new: list[Event] = [
-        {"id": str(number), "type": kind, "turnId": turn, "recordId": record, "payload": kinds[kind]}
+    call = str(number // 2)
+    kinds = [
+        wire_event("assistant_done", text="Done"),
+        tool_call(call),
+        tool_result(call),
+        wire_event("user_message", text="Go"),
     ]
+    place = {"id": str(number), "turnId": str(number // 6), "recordId": str(number // 2)}
+    new = [{**random.choice(kinds), **place}]
     ids.append(str(number))
     if number > 40 and random.random() < 0.2:
         near = random.sample(ids[-5:], 2) if random.random() < 0.6 else random.sample(ids, 1)
-        payload = random.choice(
+        payload: dict[str, Any] = random.choice(
             [
                 {"eventIds": near, "reason": "superseded"},
                 {"eventIds": near},
@@ -185,7 +179,7 @@ def new_events(random: Random, ids: list[str], number: int) -> list[Event]:
                 {"turns": 1},
             ]
         )
-        new.append({"id": f"r{number}", "type": "retraction", "payload": payload})
+        new.append(wire_event("retraction", **payload, id=f"r{number}"))
     return new
 
 
@@ -194,7 +188,7 @@ async def test_posted_events_are_added_by_readers_and_appends(
 ) -> None:
     monkeypatch.setattr(totals, "_MAX_LAG", 20)
     session = (await store.sessions.create()).id
-    notices = [{"type": "system_message", "payload": {"text": "x", "variant": "hook"}}] * 30
+    notices = [wire_event("system_message", text="x", variant="hook")] * 30
     await store.events.append_batch(session, notices)
     assert (await state_of(connection, session)).sequence == 0
 

@@ -32,6 +32,7 @@ from ash_server.store.statements import Statements
 from ash_server.store.usage import answers
 from tests.cluster import not_on_cluster, only_on_cluster
 from tests.server.cli.test_cli import Ash, ash  # noqa: F401  # a fixture
+from tests.shared.records.events import wire_event
 from tests.tenant_statements import OWNED_BY_SERVER, VIEWS
 
 ROOT = Path(__file__).parents[4]
@@ -268,7 +269,7 @@ async def first_statements(url: str, monkeypatch: pytest.MonkeyPatch) -> list[st
         session = await store.sessions.create()
         await store.messages.append(session.id, [NewMessage("one")], metadata={"a": 1})
         await store.messages.append(session.id, [NewMessage("two")])
-        await store.events.append(session.id, {"type": "done", "payload": {}})
+        await store.events.append(session.id, wire_event("done"))
         await store.events.end(session.id)
     return first
 

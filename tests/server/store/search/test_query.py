@@ -21,6 +21,7 @@ from ash_server.store.search.query import find
 from ash_server.store.session_rows import get_session
 from ash_server.store.sessions import create_session, delete_session
 from tests.shared.records import claude
+from tests.shared.records.events import wire_event
 from tests.shared.records.openai_chat import delta_chunk
 
 UNKNOWN_SESSION = UUID("00000000-0000-4000-8000-000000000000")
@@ -183,7 +184,7 @@ async def test_finds_streamed_text_when_complete(connection: AsyncConnection, se
 
 
 async def test_finds_posted_events(connection: AsyncConnection, session_id: UUID) -> None:
-    event = {"id": "e-1", "timestamp": 10**15, "type": "house_event", "payload": {"mood": "serene"}}
+    event = wire_event("house_event", mood="serene", id="e-1", timestamp=10**15)
     early = {**event, "id": "e-2", "timestamp": 0}
     await append_events(connection, session_id, [event, early])
     await index_pending(connection)
@@ -416,7 +417,7 @@ async def test_session_can_be_deleted_during_indexing(connection: AsyncConnectio
 async def test_indexes_rebuilt_events_instead_of_old_ones(
     connection: AsyncConnection, session_id: UUID, orchard: UUID
 ) -> None:
-    event = {"id": "e-1", "timestamp": 1, "type": "summary", "payload": {"text": "medlar"}}
+    event = wire_event("summary", text="medlar", id="e-1", timestamp=1)
     await append_events(connection, session_id, [event])
     await index_pending(connection)
     before = await rows(connection, session_id)

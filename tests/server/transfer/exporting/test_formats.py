@@ -38,6 +38,7 @@ from ash_shared.model.message import StandardMessage
 from ash_shared.model.session import Session
 from tests.server.edited_session import edited_lines
 from tests.shared.records import claude
+from tests.shared.records.events import wire_event
 from tests.waiting import until
 
 SERVER = Path(str(files("ash_server")))
@@ -442,9 +443,7 @@ async def test_html_page_is_self_contained(
 async def test_html_page_with_formulas_contains_their_library(
     store: Store, connection: AsyncConnection, stored: Session
 ) -> None:
-    await append_events(
-        connection, stored.id, [{"id": "f", "type": "user_message", "payload": {"text": "$x_1$"}}]
-    )
+    await append_events(connection, stored.id, [wire_event("user_message", text="$x_1$", id="f")])
 
     page = Parsed("".join(await page_of(store, stored)))
 
@@ -481,9 +480,7 @@ async def test_hostile_texts_cannot_leave_their_element(
     store: Store, connection: AsyncConnection, stored: Session
 ) -> None:
     named = await update_session(connection, stored.id, title=HOSTILE, metadata={HOSTILE: HOSTILE})
-    await append_events(
-        connection, stored.id, [{"id": "h", "type": "user_message", "payload": {"text": HOSTILE}}]
-    )
+    await append_events(connection, stored.id, [wire_event("user_message", text=HOSTILE, id="h")])
 
     page = Parsed("".join(await page_of(store, named)))
 

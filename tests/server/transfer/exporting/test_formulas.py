@@ -5,6 +5,7 @@ import pytest
 
 from ash_server.store.log.events import StoredEvent
 from ash_server.transfer.exporting.formulas import has_formula
+from tests.shared.records.events import wire_event
 
 TEXTS = {
     "costs $5 and $10": False,
@@ -34,4 +35,4 @@ def test_formulas_in_parts_of_a_text() -> None:
 
 
 def event(type: str, text: str) -> StoredEvent:
-    return StoredEvent(1, type, None, msgspec.json.encode({"type": type, "payload": {"text": text}}))
+    return StoredEvent(1, type, None, msgspec.json.encode(wire_event(type, text=text)))
