@@ -1,13 +1,12 @@
-"""Every way of writing keeps the usage of answers and its sums as a rebuild would."""
+"""The values of answers and their sums in the tables."""
 
 import json
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
-import psycopg
 import pytest
 from psycopg import AsyncConnection, AsyncCursor
 
@@ -15,13 +14,10 @@ from ash_server import Store
 from ash_server.store.connections.pool import one_transaction
 from ash_server.store.log import writer
 from ash_server.store.log.writer import milliseconds
-from ash_server.store.maintenance.backup import restore_backup, write_backup
-from ash_server.store.transcripts import Copy
 from ash_server.store.usage.answers import MAX_NAME, AnswerUsages, count_again, write_answers
-from ash_server.transfer.importing.file_import import import_file
 from ash_shared.model.usage.answers import MAX_COUNT, AnswerUsage, last_values
-from tests.cluster import not_on_cluster
-from tests.shared.records import claude, codex
+from tests.shared.records import claude
+from tests.shared.records.events import token_usage, wire_event
 
 SAMPLES = sorted((Path(__file__).parents[3] / "ash_server" / "samples").glob("*.jsonl"))
 
@@ -49,12 +45,6 @@ async def read_rows(connection: AsyncConnection) -> Rows:
     }
 
 
-async def rebuilt_rows(store: Store, connection: AsyncConnection) -> Rows:
-    for session_id in [id async for id in store.sessions.list_ids()]:
-        await store.events.rebuild(session_id)
-    return await read_rows(connection)
-
-
 def answer(number: int, *, model: str = "claude-opus-4-5", **more: Any) -> claude.Record:
     usage = {"input_tokens": 40_000 * number, "output_tokens": number, "cache_read_input_tokens": 7}
     time = f"2026-11-02T09:{10 * number % 60:02}:00Z"
@@ -78,162 +68,6 @@ CONVERSATION = [
     answer(5, model="claude-haiku-4-5"),
 ]
 LINES = [json.dumps(record) for record in CONVERSATION]
-
-
-async def append_lines(store: Store, lines: Sequence[str] = LINES) -> UUID:
-    session = await store.sessions.create(source="claude")
-    for line in lines:
-        await store.messages.append(session.id, [line])
-    return session.id
-
-
-async def append_all(store: Store) -> None:
-    session = await store.sessions.create(source="claude")
-    await store.messages.append(session.id, LINES, end=True)
-
-
-async def end(store: Store) -> None:
-    await store.events.end(await append_lines(store))
-
-
-async def post(store: Store) -> None:
-    session = await append_lines(store, LINES[:2])
-    usage = {"input_tokens": 5, "output_tokens": 6, "total_tokens": 11}
-    await store.events.append_batch(
-        session,
-        [
-            {"id": "s", "type": "turn_start", "turnId": "t", "payload": {"trigger": "user"}},
-            {"id": "e", "type": "turn_end", "turnId": "t", "payload": {"reason": "done", "usage": usage}},
-        ],
-    )
-    await store.messages.append(session, LINES[2:4])
-
-
-async def delete_each(store: Store) -> None:
-    for sequence in range(1, len(LINES) + 1):
-        await store.messages.delete(await append_lines(store), sequence)
-
-
-async def pop(store: Store) -> None:
-    session = await append_lines(store)
-    for _ in range(4):
-        await store.messages.pop(session)
-    await store.messages.append(session, LINES[-2:])
-
-
-async def import_samples(store: Store) -> None:
-    for path in SAMPLES:
-        await import_file(store, path, path.name, identify=True)
-
-
-async def mark_copy(store: Store) -> None:
-    original, copy = await append_lines(store), await append_lines(store)
-    await store.transcripts.set_copy(copy, Copy(original, 4))
-    await store.messages.append(copy, [json.dumps(answer(6))])
-
-
-async def remove_mark(store: Store) -> None:
-    copy = await append_lines(store)
-    await store.transcripts.set_copy(copy, Copy(uuid4(), 4))
-    await store.transcripts.set_copy(copy, None)
-
-
-async def delete_original(store: Store) -> None:
-    original, *copies = [await append_lines(store) for _ in range(3)]
-    async with store._connections.connection() as conn:
-        await conn.execute("UPDATE sessions SET lineage = ARRAY['same']")
-    for number, copy in enumerate(copies):
-        await store.transcripts.set_copy(copy, Copy(original, 2 * number + 2))
-    await store.sessions.delete(original)
-
-
-async def inherit(store: Store) -> None:
-    """A subagent of Codex that begins with messages of its parent."""
-    session = await store.sessions.create(source="codex")
-    header: codex.Record = {"id": "c1", "parent_thread_id": "c0", "subagent_history_start_ordinal": 3}
-    total = {"input_tokens": 30, "cached_input_tokens": 10, "output_tokens": 5, "total_tokens": 35}
-    double = {name: 2 * count for name, count in total.items()}
-    usages = [codex.token_count(each, total) for each in (total, double)]
-    records = [codex.line("session_meta", **header), codex.message_item("user", "Go"), usages[0]]
-    records += [codex.message_item("user", "Count"), codex.message_item("assistant", "1"), usages[1]]
-    numbered = [{**record, "ordinal": number} for number, record in enumerate(records)]
-    for record in numbered:
-        await store.messages.append(session.id, [json.dumps(record)])
-
-
-async def reindex(store: Store) -> None:
-    session = await append_lines(store)
-    await store.messages.reindex(session)
-
-
-DOORS: dict[str, Callable[[Store], Awaitable[Any]]] = {
-    "append line by line": append_lines,
-    "append at once": append_all,
-    "end": end,
-    "posted events": post,
-    "deletion of each message": delete_each,
-    "deletion of the last messages": pop,
-    "import": import_samples,
-    "mark of a copy": mark_copy,
-    "removal of a mark": remove_mark,
-    "deletion of an original": delete_original,
-    "inherited messages": inherit,
-    "reindex": reindex,
-}
-
-
-@pytest.mark.parametrize("write", DOORS.values(), ids=DOORS)
-async def test_rows_are_those_of_a_rebuild(
-    write: Callable[[Store], Awaitable[Any]], store: Store, connection: AsyncConnection
-) -> None:
-    await write(store)
-    written = await read_rows(connection)
-
-    assert written["answers"]
-    assert written == await rebuilt_rows(store, connection)
-
-
-@pytest.mark.parametrize("write", DOORS.values(), ids=DOORS)
-async def test_sums_are_those_of_the_answers(
-    write: Callable[[Store], Awaitable[Any]], store: Store, connection: AsyncConnection
-) -> None:
-    await write(store)
-    written = await read_rows(connection)
-    async with store._connections.connection() as conn:
-        for session_id in [id async for id in store.sessions.list_ids()]:
-            await count_again(conn, session_id)
-
-    assert written == await read_rows(connection)
-
-
-async def test_deleted_session_has_no_usage(store: Store, connection: AsyncConnection) -> None:
-    await store.sessions.delete(await append_lines(store))
-    session = await store.sessions.create(source="claude", external_id="again")
-    await store.messages.append(session.id, LINES)
-    await store.sessions.recreate(session.id, source="claude", external_id="again")
-
-    assert await read_rows(connection) == {"answers": [], "sums": []}
-
-
-@not_on_cluster("backups of clusters are restored into other databases")
-async def test_backup_has_the_usage(database_url: str, bare_database_url: str, tmp_path: Path) -> None:
-    async with Store.open(database_url) as store:
-        await append_lines(store)
-        await mark_copy(store)
-    path = tmp_path / "backup.zip"
-    with psycopg.connect(database_url, autocommit=True) as conn, path.open("wb") as file:
-        write_backup(conn, file)
-    restore_backup(bare_database_url, path)
-    rows = []
-    for url in (database_url, bare_database_url):
-        async with await AsyncConnection.connect(url) as conn:
-            rows.append(await read_rows(conn))
-
-    assert rows[0] == rows[1]
-    assert rows[0]["sums"]
-
-
-# --- Values
 
 
 SESSION_ROWS = "SELECT {} FROM answers WHERE session_id = %s ORDER BY key"
@@ -363,8 +197,7 @@ async def test_all_sizes_of_integers_share_a_plan(store: Store, session_id: UUID
 
 async def test_posted_events_are_never_copies(store: Store, connection: AsyncConnection) -> None:
     session = await store.sessions.create(source="claude")
-    usage = {"input_tokens": 5, "output_tokens": 6, "total_tokens": 11}
-    ends = [{"type": "turn_end", "turnId": turn, "payload": {"usage": usage}} for turn in ("t", "u")]
+    ends = [wire_event("turn_end", usage=token_usage(5, 6), turnId=turn) for turn in ("t", "u")]
     await store.events.append(session.id, ends[0])
     await store.messages.append(session.id, LINES[:2])
     await store.events.append(session.id, ends[1])

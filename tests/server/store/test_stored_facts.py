@@ -1,13 +1,12 @@
-"""Every way of writing keeps the tool calls and counts of a session as a rebuild would."""
+"""The tool calls and counts of sessions in the tables."""
 
 import json
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-import psycopg
 import pytest
 from psycopg import AsyncConnection
 
@@ -16,11 +15,8 @@ from ash_server.store.connections.pool import one_transaction
 from ash_server.store.log import writer
 from ash_server.store.log.tool_calls import MAX_TOOL, NewFacts, write_facts
 from ash_server.store.log.writer import milliseconds
-from ash_server.store.maintenance.backup import restore_backup, write_backup
-from ash_server.transfer.importing.file_import import import_file
 from ash_shared.eventlog.facts.lines import LineFacts
 from ash_shared.eventlog.facts.tool_uses import MAX_PATH, ToolOutcome, ToolUse, UsedFile
-from tests.cluster import not_on_cluster
 from tests.shared.records import claude
 from tests.shared.sample_files import sample_folders, spread
 
@@ -91,7 +87,7 @@ def at(second: int) -> str:
 
 
 def called(id: str, name: str, time: int, **arguments: Any) -> claude.Record:
-    return claude.assistant(claude.call(id, name, **arguments), id=f"m{time}", timestamp=at(time), cwd="/app")
+    return claude.assistant(claude.call(id, name, **arguments), id=f"c{time}", timestamp=at(time), cwd="/app")
 
 
 def returned(id: str, time: int, content: Any = "fine", **more: Any) -> claude.Record:
@@ -130,94 +126,10 @@ CONVERSATION = [
 LINES = [json.dumps(record) for record in CONVERSATION]
 
 
-async def append_lines(store: Store, lines: Sequence[str] = LINES) -> UUID:
-    session = await store.sessions.create(source="claude")
-    for line in lines:
-        await store.messages.append(session.id, [line])
-    return session.id
-
-
-async def append_all(store: Store) -> None:
-    session = await store.sessions.create(source="claude")
-    await store.messages.append(session.id, LINES, end=True)
-
-
-async def append_in_parts(store: Store) -> None:
-    session = await store.sessions.create(source="claude")
-    for start in range(0, len(LINES), 3):
-        await store.messages.append(session.id, LINES[start : start + 3])
-
-
-async def end(store: Store) -> None:
-    await store.events.end(await append_lines(store))
-
-
-async def post(store: Store) -> None:
-    session = await append_lines(store, LINES[:2])
-    edit = {"toolCallId": "p1", "toolName": "edit", "args": {"path": "p.py", "old_str": "a", "new_str": "b"}}
-    posted = [
-        {"id": "s", "type": "turn_start", "turnId": "t", "payload": {"trigger": "user"}},
-        {"id": "u", "type": "user_message", "turnId": "t", "payload": {"text": "Posted"}},
-        {"id": "c", "type": "tool_call", "turnId": "t", "payload": edit},
-        {"id": "r", "type": "tool_result", "turnId": "t", "payload": {"toolCallId": "p1", "result": "ok"}},
-        {"id": "e", "type": "turn_end", "turnId": "t", "payload": {}},
-    ]
-    events = [{"timestamp": 1_793_610_000_000 + 1000 * n, **event} for n, event in enumerate(posted)]
-    await store.events.append_batch(session, events[:3])
-    await store.events.append_batch(session, events[3:])
-    await store.messages.append(session, LINES[2:])
-
-
-async def delete_each(store: Store) -> None:
-    for sequence in range(1, len(LINES) + 1):
-        await store.messages.delete(await append_lines(store), sequence)
-
-
-async def pop(store: Store) -> None:
-    session = await append_lines(store)
-    for _ in range(4):
-        await store.messages.pop(session)
-    await store.messages.append(session, LINES[-2:])
-
-
-async def import_samples(store: Store) -> None:
-    for path in SAMPLES:
-        await import_file(store, path, path.name, identify=True)
-
-
-async def reindex(store: Store) -> None:
-    session = await append_lines(store)
-    await store.messages.reindex(session)
-
-
-DOORS: dict[str, Callable[[Store], Awaitable[Any]]] = {
-    "append line by line": append_lines,
-    "append at once": append_all,
-    "append in parts": append_in_parts,
-    "end": end,
-    "posted events": post,
-    "deletion of each message": delete_each,
-    "deletion of the last messages": pop,
-    "import": import_samples,
-    "reindex": reindex,
-}
-
-
-@pytest.mark.parametrize("write", DOORS.values(), ids=DOORS)
-async def test_rows_are_those_of_a_rebuild(
-    write: Callable[[Store], Awaitable[Any]], store: Store, connection: AsyncConnection
-) -> None:
-    await write(store)
-    written = await read_rows(connection)
-
-    assert written["calls"]
-    await check_counters(connection)
-    assert written == await rebuilt_rows(store, connection)
-    await check_counters(connection)
-
-
 async def test_facts_of_a_conversation(store: Store, connection: AsyncConnection) -> None:
-    session_id = await append_lines(store)
+    session_id = (await store.sessions.create(source="claude")).id
+    for line in LINES:
+        await store.messages.append(session_id, [line])
     columns = "turn, tool, mcp_server, skill, action, path, added, removed, outcome"
     query = f"SELECT message_sequence, {columns} FROM tool_calls ORDER BY message_sequence"
     rows = await (await connection.execute(query)).fetchall()
@@ -254,32 +166,6 @@ async def test_facts_of_a_conversation(store: Store, connection: AsyncConnection
         "linesAdded": 3,
         "linesRemoved": 2,
     }
-
-
-async def test_deleted_session_has_no_facts(store: Store, connection: AsyncConnection) -> None:
-    await store.sessions.delete(await append_lines(store))
-    session = await store.sessions.create(source="claude", external_id="again")
-    await store.messages.append(session.id, LINES)
-    await store.sessions.recreate(session.id, source="claude", external_id="again")
-
-    assert await read_rows(connection) == {"calls": [], "counters": [(session.id, *[0] * 8)]}
-
-
-@not_on_cluster("backups of clusters are restored into other databases")
-async def test_backup_has_the_facts(database_url: str, bare_database_url: str, tmp_path: Path) -> None:
-    async with Store.open(database_url) as store:
-        await append_lines(store)
-    path = tmp_path / "backup.zip"
-    with psycopg.connect(database_url, autocommit=True) as conn, path.open("wb") as file:
-        write_backup(conn, file)
-    restore_backup(bare_database_url, path)
-    rows = []
-    for url in (database_url, bare_database_url):
-        async with await AsyncConnection.connect(url) as conn:
-            rows.append(await read_rows(conn))
-
-    assert rows[0] == rows[1]
-    assert rows[0]["calls"]
 
 
 @pytest.mark.slow
