@@ -115,13 +115,3 @@ async def test_facts_show_no_secrets_to_keys_that_redact(client: AsyncClient) ->
 
     assert TOKEN in plain
     assert TOKEN[:12] not in redacted
-
-
-async def test_deleted_message_leaves_no_facts(store: Store) -> None:
-    session = (await store.sessions.create(source="claude")).id
-    secret = json.dumps(called("w", "Write", 2, file_path=f"/app/{TOKEN}", content=TOKEN, skill=TOKEN))
-    await store.messages.append(session, [LINES[0], secret, TODO.replace("Dig", TOKEN), LINES[1]])
-    await store.messages.delete(session, 2)
-    await store.messages.delete(session, 3)
-
-    assert TOKEN not in (await store.sessions.get_facts(session)).model_dump_json()

@@ -20,7 +20,8 @@ from ash_server.store.maintenance.vacuum import vacuum
 from ash_shared.model.events import ChatEvent
 from tests.cluster import not_on_cluster
 from tests.shared.records import codex
-from tests.shared.records.claude import line
+from tests.shared.records.claude import call, line
+from tests.shared.records.events import wire_event
 from tests.shared.records.openai_chat import delta_chunk
 from tests.waiting import until, wait_until
 
@@ -115,6 +116,17 @@ CASES = {
         (2,),
         is_reset=True,
     ),
+    "calls with a file and a task": Case(
+        [
+            GO,
+            claude("assistant", "u1", [call("w", "Write", file_path=f"/{CANARY}", content=CANARY)]),
+            claude(
+                "assistant", "u2", [call("t", "TodoWrite", todos=[{"content": CANARY, "status": "pending"}])]
+            ),
+            DONE,
+        ],
+        (2, 3),
+    ),
     "result": Case(
         [
             GO,
@@ -153,14 +165,7 @@ CASES = {
     "chunk of a long open stream": Case(
         [delta("one "), delta(f"{CANARY} "), *[delta("word " * 100) for _ in range(6)]], (2,)
     ),
-    "event": Case(
-        [
-            GO,
-            json.dumps({"type": "user_message", "id": "e1", "timestamp": 5, "payload": {"text": BIG}}),
-            DONE,
-        ],
-        (2,),
-    ),
+    "event": Case([GO, json.dumps(wire_event("user_message", text=BIG, id="e1", timestamp=5)), DONE], (2,)),
     "plain text": Case([GO, NewMessage(BIG, role="assistant", source="unknown"), DONE], (2,)),
     "not JSON": Case([GO, NewMessage(f'{{"{CANARY}', source="claude"), DONE], (2,)),
     "error": Case(
@@ -247,7 +252,7 @@ async def test_nothing_of_deleted_sessions_remains(store: Store, tables: AsyncCo
     created = [await store.sessions.create(title=CANARY, metadata={CANARY: CANARY}) for _ in CASES]
     for session, case in zip(created, CASES.values(), strict=True):
         await store.messages.append(session.id, case.messages)
-        await store.events.append(session.id, {"type": "user_message", "payload": {"text": CANARY}})
+        await store.events.append(session.id, wire_event("user_message", text=CANARY))
     await index(store)
 
     for session in created:
@@ -304,9 +309,7 @@ async def is_retracted_once(store: Store, case: Case) -> bool:
             if len(received) == len(stored):
                 await store.messages.delete(session, sequence)
                 await store.messages.delete(session, sequence)
-                await store.events.append(
-                    session, {"type": "error", "payload": {"code": "last", "message": ""}}
-                )
+                await store.events.append(session, wire_event("error", code="last", message=""))
             if event.model_dump()["payload"].get("code") == "last":
                 break
 
@@ -322,7 +325,7 @@ async def test_log_with_turns_of_the_writer_and_posted_events(store: Store) -> N
     for deletes in (True, False):
         session = (await store.sessions.create()).id
         await store.messages.append(session, [GO, DONE], ids=StreamIds(turn_id="t1"))
-        posted = {"type": "user_message", "id": "p1", "turnId": "t2", "payload": {"text": "posted"}}
+        posted = wire_event("user_message", text="posted", id="p1", turnId="t2")
         await store.events.append(session, posted)
         if deletes:
             line = claude("assistant", "u2", [{"type": "text", "text": CANARY}])

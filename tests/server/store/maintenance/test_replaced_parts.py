@@ -14,12 +14,12 @@ from ash_server.store.log import kept_states, rebuild
 from ash_server.store.maintenance import deletion, splicing
 from tests.server.store.maintenance.test_deletion_samples import store, stored, tables
 from tests.shared.records import claude
+from tests.shared.records.events import tool_call, wire_event
 from tests.shared.records.openai_chat import delta_chunk
 
 __all__ = ["store", "tables"]
 
 TURNS = 30
-NOTE = {"type": "system_message", "payload": {"text": "Note", "variant": "hook"}}
 
 
 def turn(number: int) -> list[dict[str, Any]]:
@@ -32,45 +32,6 @@ def turn(number: int) -> list[dict[str, Any]]:
     ]
     times = [f"2026-01-01T00:{number:02}:{second:02}.000Z" for second in range(len(records))]
     return [{**record, "timestamp": time} for record, time in zip(records, times, strict=True)]
-
-
-DELETED = {
-    "answers with usage": [80, 16, 48],
-    "prompts": [69, 5, 37],
-    "calls": [70, 6, 38],
-}
-
-
-@pytest.mark.parametrize("name", DELETED)
-async def test_equals_a_rebuild(
-    store: Store, tables: AsyncConnection, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.setattr(kept_states, "INTERVAL", 5)
-    monkeypatch.setattr(rebuild, "_MAX_LOCKED", 0)
-    replaced, replace_part = list[bool](), splicing.replace_part
-
-    async def record(*args: Any) -> splicing.Spliced:
-        replaced.append(args[2].end is not None)
-        return await replace_part(*args)
-
-    monkeypatch.setattr(splicing, "replace_part", record)
-    random, session = Random(5), (await store.sessions.create()).id
-    lines = [json.dumps(record) for number in range(TURNS) for record in turn(number)]
-    for first in range(0, len(lines), 7):
-        await store.messages.append(session, lines[first : first + 7], end=random.random() < 0.1)
-        if random.random() < 0.3:
-            await store.events.append(session, NOTE)
-
-    for sequence in DELETED[name]:
-        await store.messages.delete(session, sequence)
-    await store.messages.append(session, lines[:4])
-
-    before = await stored(store, tables, session)
-    sequences = [each.sequence or 0 for each in await store.events.get_events(session, limit=1000)]
-    await store.events.rebuild(session)
-    assert replaced == [True] * 3
-    assert sequences == list(range(sequences[0], sequences[0] + len(sequences)))
-    assert await stored(store, tables, session) == before
 
 
 def mixed_turn(random: Random, number: int) -> list[dict[str, Any]]:
@@ -114,6 +75,13 @@ async def test_any_deletions_equal_a_rebuild(
     monkeypatch.setattr(rebuild, "_MAX_LOCKED", 0)
     monkeypatch.setattr(rebuild, "_MIN_AHEAD", seed % 2 * 2_000)
     monkeypatch.setattr(splicing, "_COPIED", 7)
+    replaced, replace_part = list[bool](), splicing.replace_part
+
+    async def record(*args: Any) -> splicing.Spliced:
+        replaced.append(args[2].end is not None)
+        return await replace_part(*args)
+
+    monkeypatch.setattr(splicing, "replace_part", record)
     random, session = Random(seed), (await store.sessions.create()).id
     lines = [json.dumps(record) for number in range(25) for record in mixed_turn(random, number)]
     size = 9 if seed < 4 else 30
@@ -121,9 +89,7 @@ async def test_any_deletions_equal_a_rebuild(
         await store.messages.append(session, lines[first : first + size], end=random.random() < 0.1)
         if random.random() < 0.2:
             id = f"p{first}"
-            await store.events.append(
-                session, {"type": "tool_call", "payload": {"toolCallId": id, "toolName": "Read", "args": {}}}
-            )
+            await store.events.append(session, tool_call(id, "Read"))
     prompts = [sequence for sequence, line in enumerate(lines, 1) if '"task ' in line]
     calls = [sequence for sequence, line in enumerate(lines, 1) if '"tool_use"' in line]
     chosen = [
@@ -137,6 +103,7 @@ async def test_any_deletions_equal_a_rebuild(
             await store.messages.append(session, lines[:5])
 
     sequences = [each.sequence or 0 for each in await store.events.get_events(session, limit=1000)]
+    assert True in replaced
     assert sequences == list(range(sequences[0], sequences[0] + len(sequences)))
     before = await stored(store, tables, session)
     await store.events.rebuild(session)
@@ -145,9 +112,7 @@ async def test_any_deletions_equal_a_rebuild(
 
 STATED_AGAIN = {
     "by a message": lambda store, session: store.messages.append(session, list(map(json.dumps, turn(10)))),
-    "by a posted event": lambda store, session: store.events.append(
-        session, {"type": "tool_call", "payload": {"toolCallId": "t10", "toolName": "Bash", "args": {}}}
-    ),
+    "by a posted event": lambda store, session: store.events.append(session, tool_call("t10")),
 }
 
 
@@ -199,11 +164,8 @@ async def test_call_that_is_stated_again_during_its_deletion_is_as_by_a_rebuild(
 
 
 POSTED = {
-    "a call in the turn of the state": {
-        "type": "tool_call",
-        "payload": {"toolCallId": "p", "toolName": "Read", "args": {}},
-    },
-    "a reset": {"type": "reset", "payload": {}},
+    "a call in the turn of the state": tool_call("p", "Read"),
+    "a reset": wire_event("reset"),
 }
 
 
