@@ -7,18 +7,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.server.api.test_api_search import CALL, PROMPT
 from tests.server.cli.test_cli import Ash, ash, written
 
 __all__ = ["ash"]
 
-PROMPT = (
-    '{"type":"user","timestamp":"2026-11-02T09:00:01Z",'
-    '"message":{"role":"user","content":"Where is the 🙂 heron?"}}'
-)
-CALL = (
-    '{"type":"assistant","timestamp":"2026-11-02T09:00:02Z","message":{"role":"assistant","content":'
-    '[{"type":"tool_use","id":"t","name":"Grep","input":{"pattern":"heron"}}]}}'
-)
 RESULT = (
     '{"type":"user","timestamp":"2026-11-02T09:00:03Z","message":{"role":"user","content":'
     '[{"type":"tool_result","tool_use_id":"t","content":"birds.txt:\\u001b[31m grey heron \\u202egnihtemos"}]}}'
