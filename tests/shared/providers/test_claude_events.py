@@ -67,6 +67,14 @@ def turn_of(event: Event) -> str:
     return str(event.get("turnId", ""))
 
 
+def prompt(text: str, **more: Any) -> ShortEvent:
+    return ("user_message", {"text": text, **more})
+
+
+def answer(text: str, **more: Any) -> ShortEvent:
+    return ("assistant_done", {"text": text, **more})
+
+
 CONTINUED = "This session is being continued from a previous conversation that ran out of context."
 START: ShortEvent = ("turn_start", {"trigger": "user"})
 END: ShortEvent = ("turn_end", {})
@@ -78,21 +86,15 @@ CANCELLED: list[ShortEvent] = [("interrupt", {"reason": "user_cancel"}), ("turn_
 STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
     "a run without its prompt on the wire, and a result that repeats the text": (
         [INIT, assistant(text("Yes.")), result("Yes.")],
-        [START, ("assistant_done", {"text": "Yes."}), END],
+        [START, answer("Yes."), END],
     ),
     "a result whose text was not emitted before": (
         [INIT, result("Four.")],
-        [START, ("assistant_done", {"text": "Four.", "variant": "result"}), END],
+        [START, answer("Four.", variant="result"), END],
     ),
     "the prompt before and after init": (
         [user("Hello?"), INIT, user("Still there?"), assistant(text("Yes.")), result("Yes.")],
-        [
-            START,
-            ("user_message", {"text": "Hello?"}),
-            ("user_message", {"text": "Still there?"}),
-            ("assistant_done", {"text": "Yes."}),
-            END,
-        ],
+        [START, prompt("Hello?"), prompt("Still there?"), answer("Yes."), END],
     ),
     "a long-lived process, with a turn that began without a prompt": (
         [
@@ -103,25 +105,11 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             assistant(text("Two."), id="m2"),
             result("Two."),
         ],
-        [
-            START,
-            ("assistant_done", {"text": "One."}),
-            END,
-            START,
-            ("assistant_done", {"text": "Two."}),
-            END,
-        ],
+        [START, answer("One."), END, START, answer("Two."), END],
     ),
     "lines after the result begin a turn": (
         [INIT, assistant(text("One.")), result("One."), assistant(text("And by the way."), id="m2")],
-        [
-            START,
-            ("assistant_done", {"text": "One."}),
-            END,
-            SYSTEM_START,
-            ("assistant_done", {"text": "And by the way."}),
-            END,
-        ],
+        [START, answer("One."), END, SYSTEM_START, answer("And by the way."), END],
     ),
     "a call and its result, with its structured copy": (
         [
@@ -137,7 +125,7 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
         [
             START,
             ("thinking_done", {"text": "Look.", "signature": "sig"}),
-            ("assistant_done", {"text": "I look."}),
+            answer("I look."),
             ("tool_call", {"toolCallId": "t1", "toolName": "Read", "args": {"file": "a.txt"}}),
             (
                 "tool_result",
@@ -220,11 +208,7 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
     ),
     "a printed error": (
         [INIT, {"type": "error", "error": "No credit."}],
-        [
-            START,
-            ("error", {"code": "error", "message": "No credit.", "details": "No credit."}),
-            *ABORTED,
-        ],
+        [START, ("error", {"code": "error", "message": "No credit.", "details": "No credit."}), *ABORTED],
     ),
     "a printed error with a code": (
         [INIT, {"type": "error", "code": "login", "message": "Log in first.", "session_id": "s"}],
@@ -257,7 +241,7 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             user([text("[Request interrupted by user]")]),
             result(None, subtype="error_during_execution", is_error=True, errors=["aborted"]),
         ],
-        [START, ("assistant_done", {"text": "I be"}), *CANCELLED],
+        [START, answer("I be"), *CANCELLED],
     ),
     "an interruption reported only by the result": (
         [
@@ -265,7 +249,7 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             assistant(text("I be"), aborted=True),
             result(None, subtype="error_during_execution", terminal_reason="aborted_streaming"),
         ],
-        [START, ("assistant_done", {"text": "I be", "partial": True}), *CANCELLED],
+        [START, answer("I be", partial=True), *CANCELLED],
     ),
     "an interruption reported twice, and another prompt": (
         [
@@ -274,24 +258,14 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             user([text("[Request interrupted by user for tool use]")]),
             user("Go on."),
         ],
-        [
-            START,
-            ("user_message", {"text": "Go."}),
-            *CANCELLED,
-            START,
-            ("user_message", {"text": "Go on."}),
-            END,
-        ],
+        [START, prompt("Go."), *CANCELLED, START, prompt("Go on."), END],
     ),
     "the result of a stopped tool on the line of the interruption": (
         [
             INIT,
             assistant(call("t1")),
             user(
-                [
-                    tool_result("t1", "No.", is_error=True),
-                    text("[Request interrupted by user for tool use]"),
-                ]
+                [tool_result("t1", "No.", is_error=True), text("[Request interrupted by user for tool use]")]
             ),
         ],
         [
@@ -317,19 +291,11 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
         [
             START,
             ("tool_call", {"toolCallId": "a1", "toolName": "Task", "args": {"prompt": "Dig."}}),
-            ("user_message", {"text": "Dig.", "parentToolCallId": "a1"}),
-            ("assistant_done", {"text": "I dig.", "parentToolCallId": "a1"}),
-            (
-                "user_message",
-                {
-                    "text": "[Request interrupted by user]",
-                    "visibleText": "",
-                    "synthetic": True,
-                    "parentToolCallId": "a1",
-                },
-            ),
+            prompt("Dig.", parentToolCallId="a1"),
+            answer("I dig.", parentToolCallId="a1"),
+            prompt("[Request interrupted by user]", visibleText="", synthetic=True, parentToolCallId="a1"),
             ("tool_result", {"toolCallId": "a1", "result": "fine"}),
-            ("assistant_done", {"text": "Done.", "variant": "result"}),
+            answer("Done.", variant="result"),
             END,
         ],
     ),
@@ -365,15 +331,9 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             ("thinking_chunk", {"text": "ok."}),
             ("thinking_done", {"text": "Look.", "signature": "sig"}),
             ("assistant_chunk", {"text": "I look."}),
-            ("assistant_done", {"text": "I look."}),
-            (
-                "tool_input_chunk",
-                {"toolCallId": "t1", "toolName": "Read", "chunk": '{"file":', "offset": 0},
-            ),
-            (
-                "tool_input_chunk",
-                {"toolCallId": "t1", "toolName": "Read", "chunk": ' "a"}', "offset": 8},
-            ),
+            answer("I look."),
+            ("tool_input_chunk", {"toolCallId": "t1", "toolName": "Read", "chunk": '{"file":', "offset": 0}),
+            ("tool_input_chunk", {"toolCallId": "t1", "toolName": "Read", "chunk": ' "a"}', "offset": 8}),
             ("tool_call", {"toolCallId": "t1", "toolName": "Read", "args": {"file": "a"}}),
             ("tool_result", {"toolCallId": "t1", "result": "fine"}),
             END,
@@ -397,14 +357,14 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             START,
             ("assistant_chunk", {"text": "I look."}),
             ("tool_input_chunk", {"toolCallId": "t1", "toolName": "Read", "chunk": "{}", "offset": 0}),
-            ("assistant_done", {"text": "I look."}),
+            answer("I look."),
             ("tool_call", {"toolCallId": "t1", "toolName": "Read", "args": {}}),
             ("tool_result", {"toolCallId": "t1", "result": "fine"}),
             ("assistant_chunk", {"text": "So."}),
-            ("assistant_done", {"text": "So."}),
-            ("user_message", {"text": "And?"}),
+            answer("So."),
+            prompt("And?"),
             ("assistant_chunk", {"text": "Yes."}),
-            ("assistant_done", {"text": "Yes."}),
+            answer("Yes."),
             END,
         ],
     ),
@@ -423,11 +383,11 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
         [
             START,
             ("assistant_chunk", {"text": "I look."}),
-            ("assistant_done", {"text": "I look."}),
+            answer("I look."),
             ("tool_call", {"toolCallId": "t1", "toolName": "Read", "args": {}}),
             ("assistant_chunk", {"text": "I be"}),
-            ("assistant_done", {"text": "I be", "partial": True}),
-            ("assistant_done", {"text": "Yes."}),
+            answer("I be", partial=True),
+            answer("Yes."),
             END,
         ],
     ),
@@ -438,15 +398,7 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             assistant(text("So.")),
             user("And?"),
         ],
-        [
-            SYSTEM_START,
-            ("assistant_chunk", {"text": "So."}),
-            ("assistant_done", {"text": "So."}),
-            END,
-            START,
-            ("user_message", {"text": "And?"}),
-            END,
-        ],
+        [SYSTEM_START, ("assistant_chunk", {"text": "So."}), answer("So."), END, START, prompt("And?"), END],
     ),
     "deltas of two parallel subagents": (
         [
@@ -467,8 +419,8 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             START,
             ("assistant_chunk", {"text": "main"}),
             ("assistant_chunk", {"text": "sub", "parentToolCallId": "a1"}),
-            ("assistant_done", {"text": "sub", "parentToolCallId": "a1"}),
-            ("assistant_done", {"text": "main"}),
+            answer("sub", parentToolCallId="a1"),
+            answer("main"),
             END,
         ],
     ),
@@ -479,12 +431,7 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             stream_event(block_start(0, text(""))),
             stream_event(block_delta(0, type="text_delta", text="I be")),
         ],
-        [
-            START,
-            ("assistant_chunk", {"text": "I be"}),
-            ("assistant_done", {"text": "I be", "partial": True}),
-            *ABORTED,
-        ],
+        [START, ("assistant_chunk", {"text": "I be"}), answer("I be", partial=True), *ABORTED],
     ),
     "deltas interrupted by the user": (
         [
@@ -495,12 +442,7 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             user([text("[Request interrupted by user]")]),
             result(None, subtype="error_during_execution", is_error=True),
         ],
-        [
-            START,
-            ("assistant_chunk", {"text": "I be"}),
-            ("assistant_done", {"text": "I be", "partial": True}),
-            *CANCELLED,
-        ],
+        [START, ("assistant_chunk", {"text": "I be"}), answer("I be", partial=True), *CANCELLED],
     ),
     "an unknown delta type, and a malformed event": (
         [
@@ -526,7 +468,7 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             stream_event(message_delta("end_turn")),
             stream_event(STOP),
         ],
-        [SYSTEM_START, ("assistant_chunk", {"text": "So."}), ("assistant_done", {"text": "So."}), END],
+        [SYSTEM_START, ("assistant_chunk", {"text": "So."}), answer("So."), END],
     ),
     "reasoning that ended is complete before the text of the result": (
         [INIT, *streamed_thought("Two and two."), result("Four.")],
@@ -534,7 +476,7 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             START,
             ("thinking_chunk", {"text": "Two and two."}),
             ("thinking_done", {"text": "Two and two."}),
-            ("assistant_done", {"text": "Four.", "variant": "result"}),
+            answer("Four.", variant="result"),
             END,
         ],
     ),
@@ -550,7 +492,7 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             START,
             ("thinking_chunk", {"text": "Two and two."}),
             ("thinking_done", {"text": "Two and two."}),
-            ("assistant_done", {"text": "Four."}),
+            answer("Four."),
             END,
         ],
     ),
@@ -571,7 +513,7 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             ("thinking_chunk", {"text": "Two and two."}),
             ("assistant_chunk", {"text": "Four."}),
             ("thinking_done", {"text": "Two and two."}),
-            ("assistant_done", {"text": "Four."}),
+            answer("Four."),
             END,
         ],
     ),
@@ -603,13 +545,10 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
         ],
         [
             START,
-            (
-                "error",
-                {"code": "api_retry", "message": "Busy.", "details": {"message": "Busy."}},
-            ),
-            ("assistant_done", {"text": "No."}),
+            ("error", {"code": "api_retry", "message": "Busy.", "details": {"message": "Busy."}}),
+            answer("No."),
             ("retraction", {"messageIds": ["u1"]}),
-            ("assistant_done", {"text": "Yes."}),
+            answer("Yes."),
             ("retraction", {"messageIds": ["u1"]}),
             END,
         ],
@@ -629,7 +568,7 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
                 {"text": "Conversation compacted", "variant": "compact_boundary", "trigger": "auto"},
             ),
             ("summary", {"text": f"{CONTINUED} We built it."}),
-            ("assistant_done", {"text": "On it goes."}),
+            answer("On it goes."),
             END,
         ],
     ),
@@ -644,7 +583,7 @@ def test_streamed_answer_is_complete_at_its_stop_event() -> None:
     """Its turn stays open for further answers."""
     events = short_events(user("Hello?"), *streamed_text("Yes."), stream_event(STOP), end=False)
 
-    assert events[2:] == [("assistant_chunk", {"text": "Yes."}), ("assistant_done", {"text": "Yes."})]
+    assert events[2:] == [("assistant_chunk", {"text": "Yes."}), answer("Yes.")]
 
 
 @pytest.mark.parametrize("name", STREAMS)
@@ -669,10 +608,10 @@ SNAPSHOTS: dict[str, tuple[list[Any], list[ShortEvent], list[Any]]] = {
     "a text that grows": (
         [assistant(text("I")), assistant(text("I lo")), assistant(text("I look."))],
         [
-            ("assistant_done", {"text": "I"}),
-            ("assistant_done", {"text": "I lo"}),
+            answer("I"),
+            answer("I lo"),
             ("retraction", {"eventIds": ["2/0"]}),
-            ("assistant_done", {"text": "I look."}),
+            answer("I look."),
             ("retraction", {"eventIds": ["3/0"]}),
         ],
         [("text", "I look.")],
@@ -688,8 +627,8 @@ SNAPSHOTS: dict[str, tuple[list[Any], list[ShortEvent], list[Any]]] = {
         ],
         [
             ("thinking_done", {"text": "Look."}),
-            ("assistant_done", {"text": "I"}),
-            ("assistant_done", {"text": "I."}),
+            answer("I"),
+            answer("I."),
             ("tool_call", {"toolCallId": "t1", "toolName": "Read", "args": {}}),
             ("retraction", {"eventIds": ["3/0"]}),
             READING,
@@ -705,7 +644,7 @@ SNAPSHOTS: dict[str, tuple[list[Any], list[ShortEvent], list[Any]]] = {
             assistant(text(REPEATED_TEXT)),
             assistant(call("t1", file="a")),
         ],
-        [("assistant_done", {"text": REPEATED_TEXT}), READING],
+        [answer(REPEATED_TEXT), READING],
         [("text", REPEATED_TEXT), ("tool_use", "Read")],
     ),
     "one block per line": (
@@ -719,10 +658,10 @@ SNAPSHOTS: dict[str, tuple[list[Any], list[ShortEvent], list[Any]]] = {
         ],
         [
             ("thinking_done", {"text": "Look."}),
-            ("assistant_done", {"text": "One"}),
-            ("assistant_done", {"text": "."}),
-            ("assistant_done", {"text": "Two"}),
-            ("assistant_done", {"text": "."}),
+            answer("One"),
+            answer("."),
+            answer("Two"),
+            answer("."),
             READING,
         ],
         [("thinking", "Look."), *(("text", each) for each in ("One", ".", "Two", ".")), ("tool_use", "Read")],
@@ -735,16 +674,16 @@ SNAPSHOTS: dict[str, tuple[list[Any], list[ShortEvent], list[Any]]] = {
             assistant(text("Sub."), id="m2", parent_tool_use_id="a1"),
         ],
         [
-            ("assistant_done", {"text": "I"}),
-            ("assistant_done", {"text": "Sub.", "parentToolCallId": "a1"}),
-            ("assistant_done", {"text": "I look."}),
+            answer("I"),
+            answer("Sub.", parentToolCallId="a1"),
+            answer("I look."),
             ("retraction", {"eventIds": ["2/0"]}),
         ],
         [("text", "I look.")],
     ),
     "another answer with the same text": (
         [assistant(text(REPEATED_TEXT)), assistant(text(REPEATED_TEXT), id="m2")],
-        [("assistant_done", {"text": REPEATED_TEXT}), ("assistant_done", {"text": REPEATED_TEXT})],
+        [answer(REPEATED_TEXT), answer(REPEATED_TEXT)],
         [("text", REPEATED_TEXT)],
     ),
 }
@@ -813,7 +752,7 @@ API: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             SYSTEM_START,
             ("assistant_chunk", {"text": "H"}),
             ("assistant_chunk", {"text": "i."}),
-            ("assistant_done", {"text": "Hi."}),
+            answer("Hi."),
             (
                 "turn_end",
                 {
@@ -851,16 +790,13 @@ API: dict[str, tuple[list[Any], list[ShortEvent]]] = {
         [
             SYSTEM_START,
             ("tool_call", {"toolCallId": "t1", "toolName": "Read", "args": {"city": "Rome"}}),
-            (
-                "tool_input_chunk",
-                {"toolCallId": "t2", "toolName": "Read", "chunk": '{"a": 1', "offset": 0},
-            ),
+            ("tool_input_chunk", {"toolCallId": "t2", "toolName": "Read", "chunk": '{"a": 1', "offset": 0}),
             ("tool_input_chunk", {"toolCallId": "t2", "toolName": "Read", "chunk": "}", "offset": 7}),
             ("tool_call", {"toolCallId": "t2", "toolName": "Read", "args": {"a": 1}}),
             ("tool_result", {"toolCallId": "t1", "result": "fine"}),
             ("tool_result", {"toolCallId": "t2", "result": "fine"}),
             ("assistant_chunk", {"text": "Done."}),
-            ("assistant_done", {"text": "Done."}),
+            answer("Done."),
             END,
         ],
     ),
@@ -891,12 +827,7 @@ API: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             ("thinking_done", {"text": "", "redacted": True}),
             (
                 "tool_input_chunk",
-                {
-                    "toolCallId": "w1",
-                    "toolName": "web_search",
-                    "chunk": '{"query": "ash"}',
-                    "offset": 0,
-                },
+                {"toolCallId": "w1", "toolName": "web_search", "chunk": '{"query": "ash"}', "offset": 0},
             ),
             (
                 "tool_call",
@@ -909,7 +840,7 @@ API: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             ),
             ("tool_result", {"toolCallId": "w1", "result": None, "structured": SEARCH_RESULT["content"]}),
             ("assistant_chunk", {"text": "Ash is grey"}),
-            ("assistant_done", {"text": "Ash is grey", "citations": [CITATION, CITATION]}),
+            answer("Ash is grey", citations=[CITATION, CITATION]),
             END,
         ],
     ),
@@ -931,9 +862,9 @@ API: dict[str, tuple[list[Any], list[ShortEvent]]] = {
         [
             SYSTEM_START,
             ("assistant_chunk", {"text": "We built it.", "variant": "summary"}),
-            ("assistant_done", {"text": "We built it.", "variant": "summary"}),
+            answer("We built it.", variant="summary"),
             ("assistant_chunk", {"text": "On."}),
-            ("assistant_done", {"text": "On."}),
+            answer("On."),
             END,
         ],
     ),
@@ -941,10 +872,7 @@ API: dict[str, tuple[list[Any], list[ShortEvent]]] = {
         [message_start(), message_delta("refusal", stop_details={"explanation": "Not this."}), STOP],
         [
             SYSTEM_START,
-            (
-                "error",
-                {"code": "refusal", "message": "Not this.", "details": {"explanation": "Not this."}},
-            ),
+            ("error", {"code": "refusal", "message": "Not this.", "details": {"explanation": "Not this."}}),
             END,
         ],
     ),
@@ -966,7 +894,7 @@ API: dict[str, tuple[list[Any], list[ShortEvent]]] = {
                     "details": {"type": "overloaded_error", "message": "Overloaded"},
                 },
             ),
-            ("assistant_done", {"text": "I be", "partial": True}),
+            answer("I be", partial=True),
             *ABORTED,
         ],
     ),
@@ -977,12 +905,7 @@ API: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             block_delta(0, type="text_delta", text="So:"),
             block_stop(0),
         ],
-        [
-            SYSTEM_START,
-            ("assistant_chunk", {"text": "So:"}),
-            ("assistant_done", {"text": "So:"}),
-            *ABORTED,
-        ],
+        [SYSTEM_START, ("assistant_chunk", {"text": "So:"}), answer("So:"), *ABORTED],
     ),
     "an unknown delta, and an unknown block": (
         [
@@ -1009,13 +932,13 @@ API: dict[str, tuple[list[Any], list[ShortEvent]]] = {
         ],
         [
             START,
-            ("user_message", {"text": "Weather?"}),
+            prompt("Weather?"),
             ("tool_call", {"toolCallId": "t1", "toolName": "Read", "args": {}}),
             ("tool_result", {"toolCallId": "t1", "result": "fine"}),
-            ("assistant_done", {"text": "Fine."}),
+            answer("Fine."),
             END,
             START,
-            ("user_message", {"text": "Thanks."}),
+            prompt("Thanks."),
             END,
         ],
     ),
@@ -1046,13 +969,7 @@ def test_reads_server_sent_event_lines() -> None:
     assert short_events(*lines) == short_events(*sent)
     assert [
         payload.get("text") for _, payload in short_events("event: my party", 'data: {"a": 1}', "data: {")
-    ] == [
-        None,
-        "event: my party",
-        'data: {"a": 1}',
-        "data: {",
-        None,
-    ]
+    ] == [None, "event: my party", 'data: {"a": 1}', "data: {", None]
 
 
 def test_records_of_a_list_have_their_own_parent_calls() -> None:
@@ -1124,16 +1041,7 @@ FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             user("Two?"),
             assistant(text("Two."), id="m2"),
         ],
-        [
-            START,
-            ("user_message", {"text": "One?"}),
-            ("assistant_done", {"text": "One."}),
-            END,
-            START,
-            ("user_message", {"text": "Two?"}),
-            ("assistant_done", {"text": "Two."}),
-            END,
-        ],
+        [START, prompt("One?"), answer("One."), END, START, prompt("Two?"), answer("Two."), END],
     ),
     "the lines of one response, with results in between": (
         [
@@ -1145,7 +1053,7 @@ FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
         ],
         [
             START,
-            ("user_message", {"text": "Look."}),
+            prompt("Look."),
             ("tool_call", {"toolCallId": "t1", "toolName": "Read", "args": {}}),
             ("tool_result", {"toolCallId": "t1", "result": "fine", "structured": {"ok": True}}),
             ("tool_call", {"toolCallId": "t2", "toolName": "Read", "args": {}}),
@@ -1162,11 +1070,11 @@ FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
         ],
         [
             START,
-            ("user_message", {"text": "One?"}),
+            prompt("One?"),
             ("error", {"code": "api_error", "message": "API Error: 500"}),
             END,
             START,
-            ("user_message", {"text": "Two?"}),
+            prompt("Two?"),
             END,
         ],
     ),
@@ -1183,19 +1091,15 @@ FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
         ],
         [
             START,
-            ("user_message", {"text": "One?"}),
-            ("user_message", {"text": "Slower!"}),
-            ("assistant_done", {"text": "One."}),
+            prompt("One?"),
+            prompt("Slower!"),
+            answer("One."),
             END,
             START,
-            (
-                "user_message",
-                {
-                    "text": "<command-name>/why</command-name>\n<command-args>now</command-args>",
-                    "visibleText": "/why now",
-                },
+            prompt(
+                "<command-name>/why</command-name>\n<command-args>now</command-args>", visibleText="/why now"
             ),
-            ("assistant_done", {"text": "Because."}),
+            answer("Because."),
             END,
         ],
     ),
@@ -1212,10 +1116,10 @@ FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
         ],
         [
             START,
-            ("user_message", {"text": "One?"}),
+            prompt("One?"),
             ("tool_call", {"toolCallId": "t1", "toolName": "Read", "args": {}}),
-            ("user_message", {"text": "Slower!"}),
-            ("user_message", {"text": "Louder!"}),
+            prompt("Slower!"),
+            prompt("Louder!"),
             ("tool_result", {"toolCallId": "t1", "result": "fine"}),
             ("tool_call", {"toolCallId": "t2", "toolName": "Read", "args": {}}),
             ("turn_end", {"partial": True}),
@@ -1229,16 +1133,7 @@ FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             queued("dequeue"),
             assistant(text("Two."), id="m2"),
         ],
-        [
-            START,
-            ("user_message", {"text": "One?"}),
-            ("assistant_done", {"text": "One."}),
-            END,
-            START,
-            ("user_message", {"text": "Two?"}),
-            ("assistant_done", {"text": "Two."}),
-            END,
-        ],
+        [START, prompt("One?"), answer("One."), END, START, prompt("Two?"), answer("Two."), END],
     ),
     "a queued prompt sent by a line with another text": (
         [
@@ -1248,15 +1143,7 @@ FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             queued("dequeue"),
             user("The pasted words."),
         ],
-        [
-            START,
-            ("user_message", {"text": "One?"}),
-            ("assistant_done", {"text": "One."}),
-            END,
-            START,
-            ("user_message", {"text": "The pasted words."}),
-            END,
-        ],
+        [START, prompt("One?"), answer("One."), END, START, prompt("The pasted words."), END],
     ),
     "a queued prompt that the person withdrew": (
         [
@@ -1270,12 +1157,12 @@ FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
         ],
         [
             START,
-            ("user_message", {"text": "One?"}),
-            ("user_message", {"text": "Tow?"}),
+            prompt("One?"),
+            prompt("Tow?"),
             ("retraction", {"eventIds": ["4/0"], "reason": "withdrawn"}),
-            ("user_message", {"text": "Three?"}),
+            prompt("Three?"),
             ("retraction", {"eventIds": ["5/0"], "reason": "withdrawn"}),
-            ("assistant_done", {"text": "One."}),
+            answer("One."),
             END,
         ],
     ),
@@ -1292,10 +1179,10 @@ FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
         ],
         [
             START,
-            ("user_message", {"text": "One?"}),
-            ("user_message", {"text": "Faster!"}),
-            ("assistant_done", {"text": "One."}),
-            ("user_message", {"text": "Never mind."}),
+            prompt("One?"),
+            prompt("Faster!"),
+            answer("One."),
+            prompt("Never mind."),
             ("retraction", {"eventIds": ["0/0"], "reason": "withdrawn"}),
             END,
         ],
@@ -1311,16 +1198,16 @@ FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
         ],
         [
             START,
-            ("user_message", {"text": "One?"}),
-            ("assistant_done", {"text": "One."}),
-            ("user_message", {"text": "Two?"}),
+            prompt("One?"),
+            answer("One."),
+            prompt("Two?"),
             END,
             START,
-            ("user_message", {"text": "Three?"}),
-            ("assistant_done", {"text": "Three."}),
+            prompt("Three?"),
+            answer("Three."),
             END,
             START,
-            ("user_message", {"text": "Four?"}),
+            prompt("Four?"),
             END,
         ],
     ),
@@ -1336,15 +1223,12 @@ FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
         ],
         [
             START,
-            ("user_message", {"text": "One?"}),
+            prompt("One?"),
             ("tool_call", {"toolCallId": "t1", "toolName": "Task", "args": {}}),
             ("tool_call", {"toolCallId": "t2", "toolName": "Bash", "args": {}}),
-            ("user_message", {"text": COMMAND_START, "synthetic": True}),
-            (
-                "user_message",
-                {"text": TASK_START, "synthetic": True, "agentId": "a9", "toolCallId": "t1"},
-            ),
-            ("assistant_done", {"text": "Both run."}),
+            prompt(COMMAND_START, synthetic=True),
+            prompt(TASK_START, synthetic=True, agentId="a9", toolCallId="t1"),
+            answer("Both run."),
             ("turn_end", {"partial": True}),
         ],
     ),
@@ -1359,16 +1243,7 @@ FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             {"type": "queue-operation", "operation": "dequeue"},
             user("How?"),
         ],
-        [
-            START,
-            ("user_message", {"text": "One?"}),
-            ("user_message", {"text": "Now!"}),
-            ("assistant_done", {"text": "One."}),
-            END,
-            START,
-            ("user_message", {"text": "How?"}),
-            END,
-        ],
+        [START, prompt("One?"), prompt("Now!"), answer("One."), END, START, prompt("How?"), END],
     ),
     "notifications of tasks, as JSON and in tags": (
         [
@@ -1382,20 +1257,11 @@ FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
         ],
         [
             START,
-            ("user_message", {"text": "One?"}),
-            ("user_message", {"text": TASK_REPORT, "synthetic": True}),
-            ("user_message", {"text": TASK_NOTIFICATION, "visibleText": "", "synthetic": True}),
-            (
-                "user_message",
-                {
-                    "text": AGENT_NOTIFICATION,
-                    "visibleText": "",
-                    "synthetic": True,
-                    "agentId": "a1f7",
-                    "toolCallId": "t1",
-                },
-            ),
-            ("user_message", {"text": '{"task_id": "b1"}'}),
+            prompt("One?"),
+            prompt(TASK_REPORT, synthetic=True),
+            prompt(TASK_NOTIFICATION, visibleText="", synthetic=True),
+            prompt(AGENT_NOTIFICATION, visibleText="", synthetic=True, agentId="a1f7", toolCallId="t1"),
+            prompt('{"task_id": "b1"}'),
             END,
         ],
     ),
@@ -1408,16 +1274,7 @@ FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             user("Two?"),
             assistant(text("Two."), id="m2"),
         ],
-        [
-            START,
-            ("user_message", {"text": "One?"}),
-            ("assistant_done", {"text": "One."}),
-            END,
-            START,
-            ("user_message", {"text": "Two?"}),
-            ("assistant_done", {"text": "Two."}),
-            END,
-        ],
+        [START, prompt("One?"), answer("One."), END, START, prompt("Two?"), answer("Two."), END],
     ),
     "a queued prompt received by the model during the turn": (
         [
@@ -1430,11 +1287,11 @@ FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
         ],
         [
             START,
-            ("user_message", {"text": "One?"}),
+            prompt("One?"),
             ("tool_call", {"toolCallId": "t1", "toolName": "Read", "args": {}}),
             ("tool_result", {"toolCallId": "t1", "result": "fine"}),
-            ("user_message", {"text": "Faster!"}),
-            ("assistant_done", {"text": "Yes."}),
+            prompt("Faster!"),
+            answer("Yes."),
             END,
         ],
     ),
@@ -1445,13 +1302,7 @@ FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             {"type": "queue-operation", "operation": "remove"},
             assistant(text("One.")),
         ],
-        [
-            START,
-            ("user_message", {"text": "One?"}),
-            ("user_message", {"text": "Never mind."}),
-            ("assistant_done", {"text": "One."}),
-            END,
-        ],
+        [START, prompt("One?"), prompt("Never mind."), answer("One."), END],
     ),
     "a queued prompt that is never dequeued": (
         [
@@ -1459,13 +1310,7 @@ FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             {"type": "queue-operation", "operation": "enqueue", "content": "Never mind."},
             assistant(text("One.")),
         ],
-        [
-            START,
-            ("user_message", {"text": "One?"}),
-            ("assistant_done", {"text": "One."}),
-            ("user_message", {"text": "Never mind."}),
-            END,
-        ],
+        [START, prompt("One?"), answer("One."), prompt("Never mind."), END],
     ),
     "a subagent on lines of its caller, and on separate lines": (
         [
@@ -1487,12 +1332,12 @@ FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
         ],
         [
             START,
-            ("user_message", {"text": "Dig."}),
+            prompt("Dig."),
             ("tool_call", {"toolCallId": "a1", "toolName": "Task", "args": {}}),
-            ("user_message", {"text": "Dig!", "parentToolCallId": "a1"}),
-            ("assistant_done", {"text": "I dig.", "parentToolCallId": "a1"}),
-            ("user_message", {"text": "Dig deeper.", "synthetic": True, "sidechain": True}),
-            ("user_message", {"text": "As an agent."}),
+            prompt("Dig!", parentToolCallId="a1"),
+            answer("I dig.", parentToolCallId="a1"),
+            prompt("Dig deeper.", synthetic=True, sidechain=True),
+            prompt("As an agent."),
             ("turn_end", {"partial": True}),
         ],
     ),
@@ -1516,12 +1361,7 @@ FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
     ),
     "user messages written by the tool": (
         [user("<local-command-caveat>…", isMeta=True), assistant(text("So."))],
-        [
-            ("user_message", {"text": "<local-command-caveat>…", "synthetic": True}),
-            SYSTEM_START,
-            ("assistant_done", {"text": "So."}),
-            END,
-        ],
+        [prompt("<local-command-caveat>…", synthetic=True), SYSTEM_START, answer("So."), END],
     ),
     "the error of an unknown command, which has no flag": (
         [
@@ -1529,8 +1369,8 @@ FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             user("Unknown skill: look-around", uuid="u2", parentUuid="u1"),
         ],
         [
-            ("user_message", {"text": "<local-command-caveat>…", "synthetic": True}),
-            ("user_message", {"text": "Unknown skill: look-around", "synthetic": True}),
+            prompt("<local-command-caveat>…", synthetic=True),
+            prompt("Unknown skill: look-around", synthetic=True),
         ],
     ),
 }
@@ -1552,40 +1392,12 @@ def test_line_that_follows_another_one_of_its_message_adds_its_block() -> None:
 
 RESUMED: dict[str, tuple[list[Any], list[ShortEvent]]] = {
     "a prompt in the queue before the prompts that a resumed session copies": (
-        [
-            queued("enqueue", "Two?"),
-            user("One?"),
-            assistant(text("One.")),
-            queued("dequeue"),
-            user("Two?"),
-        ],
-        [
-            START,
-            ("user_message", {"text": "One?"}),
-            ("assistant_done", {"text": "One."}),
-            END,
-            START,
-            ("user_message", {"text": "Two?"}),
-            END,
-        ],
+        [queued("enqueue", "Two?"), user("One?"), assistant(text("One.")), queued("dequeue"), user("Two?")],
+        [START, prompt("One?"), answer("One."), END, START, prompt("Two?"), END],
     ),
     "the same, which has left the queue": (
-        [
-            queued("enqueue", "Two?"),
-            queued("dequeue"),
-            user("One?"),
-            assistant(text("One.")),
-            user("Two?"),
-        ],
-        [
-            START,
-            ("user_message", {"text": "One?"}),
-            ("assistant_done", {"text": "One."}),
-            END,
-            START,
-            ("user_message", {"text": "Two?"}),
-            END,
-        ],
+        [queued("enqueue", "Two?"), queued("dequeue"), user("One?"), assistant(text("One.")), user("Two?")],
+        [START, prompt("One?"), answer("One."), END, START, prompt("Two?"), END],
     ),
 }
 
@@ -1599,13 +1411,7 @@ REPEATED: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             {"type": "attachment", "attachment": {"type": "queued_command", "prompt": "Go on."}},
             assistant(text("One.")),
         ],
-        [
-            START,
-            ("user_message", {"text": "One?"}),
-            ("user_message", {"text": "Go on."}),
-            ("assistant_done", {"text": "One."}),
-            END,
-        ],
+        [START, prompt("One?"), prompt("Go on."), answer("One."), END],
     ),
     "a prompt with the text of one that the agent received during the turn before": (
         [
@@ -1618,13 +1424,13 @@ REPEATED: dict[str, tuple[list[Any], list[ShortEvent]]] = {
         ],
         [
             START,
-            ("user_message", {"text": "One?"}),
-            ("user_message", {"text": "Go on."}),
-            ("assistant_done", {"text": "One."}),
+            prompt("One?"),
+            prompt("Go on."),
+            answer("One."),
             END,
             START,
-            ("user_message", {"text": "Go on."}),
-            ("assistant_done", {"text": "Two."}),
+            prompt("Go on."),
+            answer("Two."),
             END,
         ],
     ),
@@ -1727,16 +1533,16 @@ def test_edited_prompt_retracts_the_branch_of_its_first_version() -> None:
 
     assert without_usage(*records) == [
         START,
-        ("user_message", {"text": "Hi."}),
-        ("assistant_done", {"text": "Hello."}),
+        prompt("Hi."),
+        answer("Hello."),
         END,
         START,
-        ("user_message", {"text": "Build."}),
-        ("assistant_done", {"text": "I build."}),
+        prompt("Build."),
+        answer("I build."),
         END,
         ("retraction", {"fromMessageId": "u3"}),
         START,
-        ("user_message", {"text": "Build it well."}),
+        prompt("Build it well."),
         END,
     ]
 
@@ -1747,16 +1553,9 @@ EDITED = user("Build it well.", uuid="u9", parentUuid=None, sessionId="s1")
 
 ROOTS: dict[str, tuple[list[Record], list[str]]] = {
     "an edited first prompt": ([FIRST, ANSWER_TO_FIRST, EDITED], ["u1"]),
-    "edited twice": (
-        [FIRST, ANSWER_TO_FIRST, EDITED, {**FIRST, "uuid": "u10"}],
-        ["u1", "u9"],
-    ),
+    "edited twice": ([FIRST, ANSWER_TO_FIRST, EDITED, {**FIRST, "uuid": "u10"}], ["u1", "u9"]),
     "edited after many prompts": (
-        [
-            FIRST,
-            *(user(f"Step {n}.", uuid=f"p{n}", parentUuid=f"p{n - 1}") for n in range(1, 50)),
-            EDITED,
-        ],
+        [FIRST, *(user(f"Step {n}.", uuid=f"p{n}", parentUuid=f"p{n - 1}") for n in range(1, 50)), EDITED],
         ["u1"],
     ),
     "the same line again": ([FIRST, ANSWER_TO_FIRST, FIRST], []),
