@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from importlib import resources
 from typing import Any
 
@@ -14,6 +15,7 @@ from ash_shared.projections import AgUiStream
 from ash_shared.projections.ui_stream import CHANGED
 from ash_shared.providers.ag_ui import TYPES
 from tests.shared.logs import context, follow
+from tests.shared.records.events import Event, numbered, tool_call, tool_result, turn_start, wire_event
 
 Json = dict[str, Any]
 
@@ -29,29 +31,17 @@ CALL_START = {
 }
 CALL_END = {"type": "TOOL_CALL_END", "toolCallId": "k0"}
 
-START: tuple[str, Json] = ("turn_start", {"trigger": "user"})
-END: tuple[str, Json] = ("turn_end", {})
-CALL = ("tool_call", {"toolCallId": "k0", "toolName": "tide", "args": {"a": 1}})
-RETURN = ("tool_result", {"toolCallId": "k0", "result": "09:10"})
+START = turn_start()
+END = wire_event("turn_end")
+CALL = tool_call("k0", "tide", {"a": 1})
+RETURN = tool_result("k0", "09:10")
 
 
-def log(*events: tuple[str, Json]) -> list[Json]:
-    """Return the events of a turn with one response."""
-    return [
-        {
-            "id": f"e{number}",
-            "timestamp": 7,
-            "sessionId": "s",
-            "turnId": "t1",
-            "responseId": "r1",
-            "type": type,
-            "payload": payload,
-        }
-        for number, (type, payload) in enumerate(events)
-    ]
+log = partial(numbered, first=0, timestamp=7, sessionId="s", turnId="t1", responseId="r1")
+"""The events of a turn with one response, numbered."""
 
 
-def run(*events: tuple[str, Json]) -> list[Json]:
+def run(*events: Event) -> list[Json]:
     """Return the events of the run without their times."""
     stream = AgUiStream()
     chunks = [*stream.begin([], "t1"), *(chunk for event in log(*events) for chunk in stream.add(event))]
@@ -77,10 +67,10 @@ def returned(**more: Any) -> Json:
     }
 
 
-RUNS: dict[str, tuple[list[tuple[str, Json]], list[Json]]] = {
+RUNS: dict[str, tuple[list[Event], list[Json]]] = {
     "a prompt and a text": (
-        [START, ("user_message", {"text": "Tides?"}), ("assistant_chunk", {"text": "I lo"}),
-         ("assistant_done", {"text": "I look."}), END],
+        [START, wire_event("user_message", text="Tides?"), wire_event("assistant_chunk", text="I lo"),
+         wire_event("assistant_done", text="I look."), END],
         [
             RUN,
             {"type": "TEXT_MESSAGE_START", "messageId": "e1", "role": "user"},
@@ -94,7 +84,7 @@ RUNS: dict[str, tuple[list[tuple[str, Json]], list[Json]]] = {
         ],
     ),
     "reasoning with a signature": (
-        [START, ("thinking_done", {"text": "Sea", "signature": "c2Vh"}), END],
+        [START, wire_event("thinking_done", text="Sea", signature="c2Vh"), END],
         [
             RUN,
             {"type": "REASONING_START", "messageId": "r1-reasoning"},
@@ -114,22 +104,22 @@ RUNS: dict[str, tuple[list[tuple[str, Json]], list[Json]]] = {
     "a streamed call": (
         [
             START,
-            ("tool_input_chunk", {"toolCallId": "k0", "toolName": "tide", "chunk": '{"a":', "offset": 0}),
-            ("tool_input_chunk", {"toolCallId": "k0", "toolName": "tide", "chunk": " 1}", "offset": 5}),
+            wire_event("tool_input_chunk", toolCallId="k0", toolName="tide", chunk='{"a":', offset=0),
+            wire_event("tool_input_chunk", toolCallId="k0", toolName="tide", chunk=" 1}", offset=5),
             CALL,
             END,
         ],
         [RUN, CALL_START, arguments('{"a":'), arguments(" 1}"), CALL_END, FINISH],
     ),
     "a complete call, and the fields of its result": (
-        [START, CALL, ("tool_result", {**RETURN[1], "exitCode": 2}), END],
+        [START, CALL, tool_result("k0", "09:10", exitCode=2), END],
         [RUN, CALL_START, arguments('{"a":1}'), CALL_END, returned(metadata={"exitCode": 2}), FINISH],
     ),
     "a subagent": (
         [
             START,
             CALL,
-            ("assistant_done", {"text": "Deep", "parentToolCallId": "k0"}),
+            wire_event("assistant_done", text="Deep", parentToolCallId="k0"),
             RETURN,
             END,
         ],
@@ -150,9 +140,10 @@ RUNS: dict[str, tuple[list[tuple[str, Json]], list[Json]]] = {
     "usage and cost": (
         [
             START,
-            ("turn_end", {
-                "usage": {"input_tokens": 20, "cache_read_input_tokens": 80, "output_tokens": 9}, "costUsd": 0.5
-            }),
+            wire_event(
+                "turn_end", costUsd=0.5,
+                usage={"input_tokens": 20, "cache_read_input_tokens": 80, "output_tokens": 9},
+            ),
         ],
         [
             RUN,
@@ -168,9 +159,9 @@ RUNS: dict[str, tuple[list[tuple[str, Json]], list[Json]]] = {
     "a turn that fails": (
         [
             START,
-            ("error", {"code": "E1", "message": "The model broke."}),
-            ("interrupt", {"reason": "error"}),
-            ("turn_end", {"partial": True}),
+            wire_event("error", code="E1", message="The model broke."),
+            wire_event("interrupt", reason="error"),
+            wire_event("turn_end", partial=True),
         ],
         [
             RUN,
@@ -180,7 +171,7 @@ RUNS: dict[str, tuple[list[tuple[str, Json]], list[Json]]] = {
         ],
     ),
     "a turn that the person cancels": (
-        [START, ("assistant_chunk", {"text": "I lo"}), ("interrupt", {"reason": "user_cancel"}), END],
+        [START, wire_event("assistant_chunk", text="I lo"), wire_event("interrupt", reason="user_cancel"), END],
         [
             RUN,
             TEXT_START,
@@ -191,7 +182,7 @@ RUNS: dict[str, tuple[list[tuple[str, Json]], list[Json]]] = {
         ],
     ),
     "a text that changes after it was sent": (
-        [START, ("assistant_chunk", {"text": "Hi"}), ("assistant_done", {"text": "No"}), END],
+        [START, wire_event("assistant_chunk", text="Hi"), wire_event("assistant_done", text="No"), END],
         [
             RUN,
             TEXT_START,
@@ -275,12 +266,16 @@ def test_runs_are_valid_for_the_package_of_the_protocol() -> None:
 
 
 def test_arguments_that_nest_too_deep_to_decode_are_changed_arguments() -> None:
-    deep = ("tool_input_chunk", {"toolCallId": "k0", "toolName": "tide", "chunk": "[" * 100_000, "offset": 0})
+    deep = wire_event("tool_input_chunk", toolCallId="k0", toolName="tide", chunk="[" * 100_000, offset=0)
 
     assert run(START, deep, CALL)[-1] == {"type": "RUN_ERROR", "message": CHANGED, "code": "changed"}
 
 
 def test_events_of_unknown_types_may_have_any_payload() -> None:
     payload = {"parentToolCallId": ["x"]}
+    note = wire_event("x-note", **payload)
 
-    assert run(START, ("x-note", payload)) == [RUN, {"type": "CUSTOM", "name": "x-note", "value": payload}]
+    assert run(START, note) == [
+        RUN,
+        {"type": "CUSTOM", "name": "x-note", "value": payload},
+    ]

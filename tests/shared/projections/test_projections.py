@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from itertools import count
 from typing import Any
 
@@ -30,6 +30,7 @@ from ash_shared.projections import (
 from ash_shared.projections.spending import Spending
 from ash_shared.projections.summary_fold import SummaryFold
 from tests.shared.records import claude
+from tests.shared.records.events import Event, numbered, tool_call, tool_result, turn_start, wire_event
 
 Json = dict[str, Any]
 
@@ -169,49 +170,35 @@ def _check_anthropic_result(block: Json) -> None:
 # Logs
 
 
-def log(*events: tuple[Any, ...]) -> list[Json]:
-    """Return numbered events of one session from their type, payload and further keys of the envelope."""
-    return [
-        {
-            "id": f"e{number}",
-            "timestamp": 1_700_000_000_000 + number,
-            "sessionId": "s",
-            "type": wire,
-            "payload": payload,
-            **(more[0] if more else {}),
-        }
-        for number, (wire, payload, *more) in enumerate(events)
-    ]
+log = partial(numbered, first=0, sessionId="s")
 
 
-def user(text: str, **more: Any) -> tuple[Any, ...]:
-    return "user_message", {"text": text}, more
+def user(text: str, **more: Any) -> Event:
+    return wire_event("user_message", text=text, **more)
 
 
-def reply(text: str, response: str | None = None, /, **more: Any) -> tuple[Any, ...]:
-    return "assistant_done", {"text": text, **more}, {"responseId": response} if response else {}
+def reply(text: str, response: str | None = None, /, **more: Any) -> Event:
+    return wire_event("assistant_done", text=text, **of_response(response), **more)
 
 
-def call(id: str, response: str | None = None, /, name: str = "Bash", args: Any = None, **more: Any) -> Any:
-    payload = {
-        "toolCallId": id,
-        "toolName": name,
-        "args": {"command": "ls"} if args is None else args,
-        **more,
-    }
-    return "tool_call", payload, {"responseId": response} if response else {}
+def call(id: str, response: str | None = None, /, name: str = "Bash", args: Any = None, **more: Any) -> Event:
+    args = {"command": "ls"} if args is None else args
+    return tool_call(id, name, args, **of_response(response), **more)
 
 
-def result(id: str, answer: Any = "ok", **more: Any) -> tuple[Any, ...]:
-    return "tool_result", {"toolCallId": id, "result": answer, **more}
+def of_response(id: str | None) -> dict[str, str]:
+    return {"responseId": id} if id else {}
 
 
-def start(turn: str = "t") -> tuple[Any, ...]:
-    return "turn_start", {"trigger": "user"}, {"turnId": turn}
+def result(id: str, answer: Any = "ok", **more: Any) -> Event:
+    return tool_result(id, answer, **more)
 
 
-def retraction(**payload: Any) -> tuple[Any, ...]:
-    return "retraction", payload
+def start(turn: str = "t") -> Event:
+    return turn_start(turnId=turn)
+
+
+retraction = partial(wire_event, "retraction")
 
 
 def call_msg(
@@ -244,38 +231,38 @@ LONG_ID = "0123456789/" * 5
 CASES: dict[str, tuple[list[Json], list[Json]]] = {
     "nothing": ([], []),
     "a question and its answer": (
-        log(start(), user("Q"), reply("A"), ("turn_end", {}, {"turnId": "t"})),
+        log(start(), user("Q"), reply("A"), wire_event("turn_end", turnId="t")),
         [Q, A],
     ),
     "a text that its blocks do not have": (
-        log(("user_message", {"text": "Q", "content": [{"type": "text", "text": "R"}]}), reply("A")),
+        log(wire_event("user_message", text="Q", content=[{"type": "text", "text": "R"}]), reply("A")),
         [user_msg("Q\n\nR"), A],
     ),
     "a text that its blocks repeat": (
-        log(("user_message", {"text": "Q\n\nR", "content": [{"type": "text", "text": t} for t in "QR"]})),
+        log(wire_event("user_message", text="Q\n\nR", content=[{"type": "text", "text": t} for t in "QR"])),
         [user_msg("Q\n\nR")],
     ),
     "events without a message": (
         log(
             user("Q"),
-            ("user_message", {"text": "AGENTS.md", "synthetic": True}),
-            ("system_message", {"text": "Be good."}),
-            ("assistant_chunk", {"text": "A"}),
-            ("thinking_chunk", {"text": "Hm."}),
-            ("thinking_done", {"text": "Hm.", "signature": "x"}),
-            ("audio_chunk", {"data": "AA==", "seq": 0}),
-            ("audio_done", {"durationMs": 3.0}),
-            ("tool_output_chunk", {"toolCallId": "c1", "chunk": "o", "offset": 0}),
-            ("agent_message", {"messageId": "m", "message": "Do it.", "wait": False}),
-            ("raw", {"source": "unknown", "raw": {}}),
-            ("error", {"code": "500", "message": "Oh."}),
-            ("never_seen", {"text": "?"}),
+            wire_event("user_message", text="AGENTS.md", synthetic=True),
+            wire_event("system_message", text="Be good."),
+            wire_event("assistant_chunk", text="A"),
+            wire_event("thinking_chunk", text="Hm."),
+            wire_event("thinking_done", text="Hm.", signature="x"),
+            wire_event("audio_chunk", data="AA==", seq=0),
+            wire_event("audio_done", durationMs=3.0),
+            wire_event("tool_output_chunk", toolCallId="c1", chunk="o", offset=0),
+            wire_event("agent_message", messageId="m", message="Do it.", wait=False),
+            wire_event("raw", source="unknown", raw={}),
+            wire_event("error", code="500", message="Oh."),
+            wire_event("never_seen", text="?"),
             reply("I will see.", phase="commentary"),
             reply("A", phase="final_answer"),
         ),
         [Q, A],
     ),
-    "transcribed audio": (log(("user_audio", {"transcription": "Q", "durationMs": 9.5})), [Q]),
+    "transcribed audio": (log(wire_event("user_audio", transcription="Q", durationMs=9.5)), [Q]),
     "blank texts": (log(user(" \n"), reply(""), user("Q"), reply("\n\n"), reply("A")), [Q, A]),
     "calls with the same response id": (
         log(
@@ -331,10 +318,10 @@ CASES: dict[str, tuple[list[Json], list[Json]]] = {
     "boundaries between responses": (
         log(
             *(reply("0"), call("c1", "r1"), reply("1", "r2"), result("c1")),
-            *(("agent_switch", {"fromAgentId": "a", "toAgentId": "b"}), reply("2", "r2")),
+            *(wire_event("agent_switch", fromAgentId="a", toAgentId="b"), reply("2", "r2")),
             *(start("t"), reply("3", "r2")),
-            ("assistant_done", {"text": "."}, {"turnId": "t4"}),
-            ("assistant_done", {"text": "4"}, {"turnId": "t5"}),
+            wire_event("assistant_done", text=".", turnId="t4"),
+            wire_event("assistant_done", text="4", turnId="t5"),
         ),
         [call_msg("c1", "0"), result_msg("c1"), *map(assistant_msg, ("1", "2", "3\n\n.", "4"))],
     ),
@@ -359,7 +346,7 @@ CASES: dict[str, tuple[list[Json], list[Json]]] = {
     "a subagent": (
         log(
             call("c1", name="Task"),
-            ("user_message", {"text": "Look.", "parentToolCallId": "c1"}),
+            wire_event("user_message", text="Look.", parentToolCallId="c1"),
             call("c2", parentToolCallId="c1"),
             result("c2", parentToolCallId="c1"),
             reply("Found.", parentToolCallId="c1"),
@@ -370,7 +357,7 @@ CASES: dict[str, tuple[list[Json], list[Json]]] = {
     "a subagent without the id of its call": (
         log(
             call("c1", name="Task"),
-            ("user_message", {"text": "Look.", "synthetic": True, "sidechain": True}),
+            wire_event("user_message", text="Look.", synthetic=True, sidechain=True),
             call("c2", sidechain=True),
             result("c2"),
             reply("Found.", sidechain=True),
@@ -380,17 +367,17 @@ CASES: dict[str, tuple[list[Json], list[Json]]] = {
     ),
     "callbacks": (
         log(
-            ("agent_callback", {"messageId": "m", "fromAgentId": "coder", "result": "Fixed."}),
-            ("agent_callback", {"messageId": "m", "fromSessionId": "s2", "result": ""}),
+            wire_event("agent_callback", messageId="m", fromAgentId="coder", result="Fixed."),
+            wire_event("agent_callback", messageId="m", fromSessionId="s2", result=""),
         ),
         [user_msg("[Callback from coder]: Fixed."), user_msg("[Callback from s2]: ")],
     ),
     "a summary": (
-        log(user("Q"), call("c1"), ("summary", {"text": "We looked."}), result("c1"), reply("A")),
+        log(user("Q"), call("c1"), wire_event("summary", text="We looked."), result("c1"), reply("A")),
         [user_msg("[Summary of the conversation so far]\n\nWe looked."), A],
     ),
-    "an empty summary": (log(user("Q"), ("summary", {"text": ""}), reply("A")), [Q, A]),
-    "a reset": (log(user("old"), ("reset", {}), user("Q")), [Q]),
+    "an empty summary": (log(user("Q"), wire_event("summary", text=""), reply("A")), [Q, A]),
+    "a reset": (log(user("old"), wire_event("reset"), user("Q")), [Q]),
     "retracted events": (log(user("Q"), reply("no"), retraction(eventIds=["e1", "e9"]), reply("A")), [Q, A]),
     "retracted records and answers": (
         log(
@@ -422,7 +409,7 @@ CASES: dict[str, tuple[list[Json], list[Json]]] = {
             user("Q"),
             reply("A"),
             start("t2"),
-            ("summary", {"text": "S"}),
+            wire_event("summary", text="S"),
             user("no"),
             retraction(turns=1),
         ),
@@ -521,7 +508,7 @@ def test_images(case: str) -> None:
     image = {"type": "image", "source": source}
     text = {"type": "text", "text": "Look."}
     events = log(
-        ("user_message", {"text": "Look.", "content": [text, image]}),
+        wire_event("user_message", text="Look.", content=[text, image]),
         call("c1"),
         result("c1", [text, image]),
     )
@@ -543,8 +530,8 @@ def test_files_and_generated_images() -> None:
     notes = {"type": "file", "title": "Notes", "source": {"type": "text", "data": "1.2"}}
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
     events = log(
-        ("user_message", {"text": "", "content": [pdf, notes]}),
-        ("assistant_done", {"text": "", "content": [image]}),
+        wire_event("user_message", text="", content=[pdf, notes]),
+        wire_event("assistant_done", text="", content=[image]),
     )
     file = {"type": "file", "file": {"filename": "a.pdf", "file_data": f"data:application/pdf;base64,{PDF}"}}
     document = {
@@ -615,8 +602,8 @@ OPEN: dict[str, tuple[list[Any], bool]] = {
     "one of two calls pending": ([call("c0"), call("c1"), result("c0")], True),
     "a prompt after the call": ([call("c1"), user("Q")], False),
     "another response after the call": ([call("c1", "r1"), reply("A", "r2")], False),
-    "an interrupted turn": ([call("c1"), ("interrupt", {"reason": "user_cancel"})], False),
-    "an ended turn": ([call("c1"), ("turn_end", {})], False),
+    "an interrupted turn": ([call("c1"), wire_event("interrupt", reason="user_cancel")], False),
+    "an ended turn": ([call("c1"), wire_event("turn_end")], False),
 }
 
 
@@ -686,27 +673,27 @@ SUMMARIES: dict[str, tuple[list[Json], Json]] = {
         log(
             start("t1"),
             user("Fix\n the test.", turnId="t1"),
-            ("user_message", {"text": "AGENTS.md", "synthetic": True}),
+            wire_event("user_message", text="AGENTS.md", synthetic=True),
             reply("I look.", "r1"),
             reply("Closely.", "r1"),
             call("c1", "r1"),
             result("c1"),
             call("c2", name="Task"),
-            ("user_message", {"text": "Look.", "parentToolCallId": "c2"}),
+            wire_event("user_message", text="Look.", parentToolCallId="c2"),
             call("c3", parentToolCallId="c2"),
             result("c3", error={"code": "1", "message": "no"}, parentToolCallId="c2"),
             result("c2"),
-            ("error", {"code": "overloaded", "message": "Wait."}),
-            ("agent_message", {"messageId": "m1", "targetAgentId": "coder", "message": "Do.", "wait": False}),
-            ("agent_message", {"messageId": "m2", "targetSessionId": "s2", "message": "Do.", "wait": True}),
-            ("agent_callback", {"messageId": "m1", "fromAgentId": "coder", "result": "Did."}),
-            ("summary", {"text": "We looked."}),
-            ("raw", {"source": "unknown", "raw": 1}),
-            ("turn_end", {"usage": USAGE, "costUsd": 0.25}, {"turnId": "t1"}),
+            wire_event("error", code="overloaded", message="Wait."),
+            wire_event("agent_message", messageId="m1", targetAgentId="coder", message="Do.", wait=False),
+            wire_event("agent_message", messageId="m2", targetSessionId="s2", message="Do.", wait=True),
+            wire_event("agent_callback", messageId="m1", fromAgentId="coder", result="Did."),
+            wire_event("summary", text="We looked."),
+            wire_event("raw", source="unknown", raw=1),
+            wire_event("turn_end", usage=USAGE, costUsd=0.25, turnId="t1"),
             start("t2"),
-            ("user_audio", {"transcription": "And now?", "durationMs": 1.0}, {"turnId": "t2"}),
-            ("interrupt", {"reason": "user_cancel"}, {"turnId": "t2"}),
-            ("turn_end", {"usage": {**USAGE, "reasoning_tokens": 2}, "costUsd": 0.5}, {"turnId": "t2"}),
+            wire_event("user_audio", transcription="And now?", durationMs=1.0, turnId="t2"),
+            wire_event("interrupt", reason="user_cancel", turnId="t2"),
+            wire_event("turn_end", usage={**USAGE, "reasoning_tokens": 2}, costUsd=0.5, turnId="t2"),
         ),
         {
             "title": "Fix the test.",
@@ -747,13 +734,10 @@ SUMMARIES: dict[str, tuple[list[Json], Json]] = {
     "callbacks that name only their agent": (
         log(
             *(
-                (
-                    "agent_message",
-                    {"messageId": id, "targetSessionId": agent, "message": "Do.", "wait": False},
-                )
+                wire_event("agent_message", messageId=id, targetSessionId=agent, message="Do.", wait=False)
                 for id, agent in (("m1", "s1"), ("m2", "s1"), ("m3", "s2"))
             ),
-            ("agent_callback", {"messageId": "s1", "fromSessionId": "s1", "result": "Did."}),
+            wire_event("agent_callback", messageId="s1", fromSessionId="s1", result="Did."),
         ),
         {"turns": 1, "agents": ["s1", "s2"], "agentCallbacks": 1, "awaitedAgents": 1},
     ),
@@ -779,11 +763,11 @@ SUMMARIES: dict[str, tuple[list[Json], Json]] = {
         },
     ),
     "an interrupted turn, before its end": (
-        log(start("t1"), call("c1"), ("interrupt", {"reason": "user_cancel"}, {"turnId": "t1"})),
+        log(start("t1"), call("c1"), wire_event("interrupt", reason="user_cancel", turnId="t1")),
         {"turns": 1, "toolCalls": {"Bash": 1}, "isInterrupted": True},
     ),
     "usage of a retracted turn": (
-        log(start("t1"), user("Q"), ("turn_end", {"usage": USAGE}, {"turnId": "t1"}), retraction(turns=1)),
+        log(start("t1"), user("Q"), wire_event("turn_end", usage=USAGE, turnId="t1"), retraction(turns=1)),
         {"usage": {key: USAGE[key] for key in ("input_tokens", "output_tokens", "total_tokens")}},
     ),
 }
@@ -820,10 +804,10 @@ def test_session_summary(case: str) -> None:
 def test_summary_does_not_count_what_nobody_said() -> None:
     events = log(
         start("t1"),
-        ("user_message", {"text": "\n\n"}, {"turnId": "t1"}),
-        ("assistant_done", {"text": "\n\n"}, {"turnId": "t1", "responseId": "m1"}),
-        ("tool_call", {"toolCallId": "c1", "toolName": "", "args": {}}, {"turnId": "t1"}),
-        ("assistant_done", {"text": "Done."}, {"turnId": "t1", "responseId": "m2"}),
+        wire_event("user_message", text="\n\n", turnId="t1"),
+        wire_event("assistant_done", text="\n\n", turnId="t1", responseId="m1"),
+        wire_event("tool_call", toolCallId="c1", toolName="", args={}, turnId="t1"),
+        wire_event("assistant_done", text="Done.", turnId="t1", responseId="m2"),
     )
 
     summary = to_session_summary(events)
@@ -840,9 +824,9 @@ def test_summary_omits_times_after_the_year_9999() -> None:
 
 
 def test_summary_uses_open_turn_and_models() -> None:
-    next_turn = (("turn_end", {"usage": USAGE, "costUsd": 0.25}, {"turnId": "t1"}), start("t2"))
+    next_turn = (wire_event("turn_end", usage=USAGE, costUsd=0.25, turnId="t1"), start("t2"))
     open_turn = OpenTurn("t2", {"usage": {**USAGE, "cache_read_input_tokens": 7}, "costUsd": 0.5})
-    ended = log(start("t1"), *next_turn, ("turn_end", {"usage": USAGE}, {"turnId": "t2"}))
+    ended = log(start("t1"), *next_turn, wire_event("turn_end", usage=USAGE, turnId="t2"))
 
     summary = to_session_summary(log(start("t1"), *next_turn), open_turn=open_turn, models={"a": 1, "b": 2})
     later = to_session_summary(ended, open_turn=open_turn)
@@ -926,7 +910,7 @@ def test_summary_omits_usage_of_copied_messages(case: str) -> None:
     copied, places, counts = COPIED[case]
     events = log(
         *(
-            (kind, PAYLOADS.get(kind, {"text": "hi"}), {"turnId": "t", "messageSequence": place})
+            wire_event(kind, **PAYLOADS.get(kind, {"text": "hi"}), turnId="t", messageSequence=place)
             for place, kind in places
         )
     )
@@ -939,8 +923,8 @@ def test_summary_omits_usage_of_copied_messages(case: str) -> None:
 
 
 def test_summary_lists_open_calls() -> None:
-    turn = {"turnId": "t1"}
-    events = log(start("t1"), (*call("c1")[:2], turn), (*call("c2", name="Read")[:2], turn), result("c1"))
+    calls = call("c1", turnId="t1"), call("c2", name="Read", turnId="t1")
+    events = log(start("t1"), *calls, result("c1"))
 
     assert to_session_summary(events).open_calls == ["Read"]
 
@@ -1045,11 +1029,11 @@ _EVENTS = st.sampled_from([*_PAYLOADS, *_FREQUENT, *_FREQUENT]).flatmap(
 LOGS = st.lists(_EVENTS, max_size=40).map(lambda events: log(*map(_number_texts, enumerate(events))))
 
 
-def _number_texts(numbered: tuple[int, tuple[str, Json, Json]]) -> tuple[str, Json, Json]:
+def _number_texts(entry: tuple[int, tuple[str, Json, Json]]) -> Event:
     """Replace each `§` by the number of its event, so that texts are distinct."""
-    number, (wire, payload, more) = numbered
+    number, (wire, payload, more) = entry
     written = json.dumps(payload, ensure_ascii=False).replace("§", f"§{number};")
-    return wire, json.loads(written), more
+    return wire_event(wire, **json.loads(written), **more)
 
 
 def _marks(value: Any) -> list[str]:
@@ -1189,9 +1173,9 @@ _RETRACTION: st.SearchStrategy[Any] = st.tuples(
     | st.lists(st.one_of(_BARE, _BARE, _BARE, _INJECTED, _RETRACTION), max_size=12)
 )
 def test_retracted_turns_are_removed(events: list[tuple[str, Json, Json]]) -> None:
-    numbered = log(*map(_number_texts, enumerate(events)))
+    written = log(*map(_number_texts, enumerate(events)))
 
-    assert _marks(to_openai_messages(numbered)) == _expected_marks(numbered)
+    assert _marks(to_openai_messages(written)) == _expected_marks(written)
 
 
 def _claude_elements(prompt: str) -> list[tuple[str, str]]:
@@ -1233,7 +1217,7 @@ def test_prompts_can_be_read_back(conversation: list[tuple[str, str]]) -> None:
     events: list[Any] = []
     expected: list[tuple[str, str]] = []
     for number, (role, text) in enumerate(conversation):
-        events.append(("turn_start", {"trigger": "user"}, {"turnId": f"t{number}"}))
+        events.append(start(f"t{number}"))
         if role == "tool":
             events += [call(f"c{number}"), result(f"c{number}", text)]
             expected += [("tool_call", '{"command": "ls"}'), ("tool_result", text if text.strip() else "")]
@@ -1247,7 +1231,7 @@ def test_prompts_can_be_read_back(conversation: list[tuple[str, str]]) -> None:
 
 def test_hostile_logs_take_linear_time() -> None:
     shared = {"recordId": "x", "responseId": "r"}
-    repeated = [("assistant_done", {"text": "a"}, shared)] * 5_000
+    repeated = [wire_event("assistant_done", text="a", **shared)] * 5_000
     retractions = [retraction(fromMessageId="x"), retraction(messageIds=["r"]), retraction(turns=1)] * 3_000
     reused_ids = [event for _ in range(5_000) for event in (call("c"), result("c"))]
 
@@ -1260,7 +1244,9 @@ def test_hostile_logs_take_linear_time() -> None:
 
 def test_last_text_is_known_between_events() -> None:
     fold, last = SummaryFold(), list[tuple[str | None, str | None]]()
-    for event in log(reply("One"), reply("Two"), reply(" "), user("Three"), reply("Four"), ("reset", {})):
+    for event in log(
+        reply("One"), reply("Two"), reply(" "), user("Three"), reply("Four"), wire_event("reset")
+    ):
         fold.add(event)
         last.append((fold.state.last_text, fold.state.last_role))
 

@@ -3,6 +3,7 @@ tests/server/api/test_ui_stream.py."""
 
 import gc
 import json
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from ash_shared.projections.ui_messages import UiMessageReader
 from tests.shared.event_examples import EXAMPLES, example
 from tests.shared.logs import context
 from tests.shared.projections.test_projections import LOGS
+from tests.shared.records.events import numbered, tool_call, tool_result, turn_start, wire_event
 
 Json = dict[str, Any]
 
@@ -31,21 +33,13 @@ TRANSCRIPTS = {
     for path in (FOLDER / folder).iterdir()
 }
 
-
-def log(*events: tuple[Any, ...]) -> list[Json]:
-    """Return events of turn t1 in wire form; the third value of a tuple has further keys."""
-    return [
-        {"id": f"e{number}", "timestamp": number, "sessionId": "s", "turnId": "t1", **(more[0] if more else {}),
-         "type": type, "payload": payload}
-        for number, (type, payload, *more) in enumerate(events, 1)
-    ]  # fmt: skip
-
+log = partial(numbered, sessionId="s", turnId="t1")
 
 R1, R2 = {"responseId": "r1"}, {"responseId": "r2"}
-START = ("turn_start", {"trigger": "user"})
-PROMPT = ("user_message", {"text": "Which tests fail?"})
-CALL = ("tool_call", {"toolCallId": "c1", "toolName": "sh", "args": {"command": "pytest"}}, R1)
-RESULT = ("tool_result", {"toolCallId": "c1", "result": "1 failed"})
+START = turn_start()
+PROMPT = wire_event("user_message", text="Which tests fail?")
+CALL = tool_call("c1", "sh", {"command": "pytest"}, **R1)
+RESULT = tool_result("c1", "1 failed")
 USAGE = {"input_tokens": 9, "output_tokens": 3, "total_tokens": 12}
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
 PAGE = {
@@ -67,20 +61,20 @@ def text_part(text: str, **more: Any) -> Json:
 
 def test_messages_of_a_session() -> None:
     events = log(
-        ("system_message", {"text": "Model changed."}),
+        wire_event("system_message", text="Model changed."),
         START,
         PROMPT,
-        ("user_message", {"text": "<context>", "synthetic": True}),
-        ("thinking_done", {"text": "Hm.", "signature": "sig"}, R1),
-        ("assistant_done", {"text": "I run them.", "stopReason": "tool_use"}, R1),
+        wire_event("user_message", text="<context>", synthetic=True),
+        wire_event("thinking_done", text="Hm.", signature="sig", **R1),
+        wire_event("assistant_done", text="I run them.", stopReason="tool_use", **R1),
         CALL,
         RESULT,
-        ("error", {"code": "overloaded", "message": "Later."}),
-        ("assistant_done", {"text": "One."}, R2),
-        ("turn_end", {"usage": USAGE, "costUsd": 0.5}),
-        ("system_message", {"text": "Bye."}),
-        ("user_audio", {"transcription": "Why?", "durationMs": 9}, {"turnId": "t2"}),
-        ("assistant_done", {"text": "A path."}, {"turnId": "t2"}),
+        wire_event("error", code="overloaded", message="Later."),
+        wire_event("assistant_done", text="One.", **R2),
+        wire_event("turn_end", usage=USAGE, costUsd=0.5),
+        wire_event("system_message", text="Bye."),
+        wire_event("user_audio", transcription="Why?", durationMs=9, turnId="t2"),
+        wire_event("assistant_done", text="A path.", turnId="t2"),
     )
 
     assert to_ui_messages(events) == [
@@ -135,7 +129,7 @@ def test_messages_of_a_session() -> None:
     [
         ([CALL], [{**CALL_PART, "state": "input-available"}]),
         (
-            [("tool_call", {**CALL[1], "partial": True, "args": "{"}, R1)],
+            [tool_call("c1", "sh", "{", partial=True, **R1)],
             [
                 {
                     **CALL_PART,
@@ -147,11 +141,11 @@ def test_messages_of_a_session() -> None:
             ],
         ),
         (
-            [("tool_call", {**CALL[1], "executor": "server"}, R1), RESULT],
+            [tool_call("c1", "sh", {"command": "pytest"}, executor="server", **R1), RESULT],
             [{**DONE, "providerExecuted": True, "callProviderMetadata": {"ash": {"executor": "server"}}}],
         ),
         (
-            [CALL, ("tool_result", {**RESULT[1], "error": {"code": "exit", "message": "no"}, "exitCode": 1})],
+            [CALL, tool_result("c1", "1 failed", error={"code": "exit", "message": "no"}, exitCode=1)],
             [
                 {
                     **CALL_PART,
@@ -163,7 +157,7 @@ def test_messages_of_a_session() -> None:
             ],
         ),
         (
-            [CALL, ("tool_result", {**RESULT[1], "structured": {"failed": 1}})],
+            [CALL, tool_result("c1", "1 failed", structured={"failed": 1})],
             [
                 DONE,
                 {
@@ -174,16 +168,16 @@ def test_messages_of_a_session() -> None:
             ],
         ),
         (
-            [CALL, ("tool_result", {"toolCallId": "c1", "result": None, "structured": {"failed": 1}})],
+            [CALL, tool_result("c1", None, structured={"failed": 1})],
             [{**DONE, "output": {"failed": 1}}],
         ),
         ([CALL, RESULT, CALL, RESULT], [DONE, {**DONE, "toolCallId": "c1#2"}]),
         (
             [CALL, RESULT, RESULT],
-            [DONE, {"type": "data-tool_result", "id": "e3", "data": RESULT[1]}],
+            [DONE, {"type": "data-tool_result", "id": "e3", "data": RESULT["payload"]}],
         ),
         (
-            [("assistant_done", {"text": "", "content": [IMAGE, PAGE, STORED]}, R1)],
+            [wire_event("assistant_done", text="", content=[IMAGE, PAGE, STORED], **R1)],
             [
                 {"type": "file", "mediaType": "image/png", "url": PNG_URL},
                 {
@@ -196,15 +190,15 @@ def test_messages_of_a_session() -> None:
             ],
         ),
         (
-            [("assistant_done", {"text": "a", "content": [{"type": "text", "text": "a"}, IMAGE]}, R1)],
+            [wire_event("assistant_done", text="a", content=[{"type": "text", "text": "a"}, IMAGE], **R1)],
             [text_part("a"), {"type": "file", "mediaType": "image/png", "url": PNG_URL}],
         ),
         (
-            [("assistant_done", {"text": "", "content": [IMAGE, {"type": "text", "text": "a"}]}, R1)],
+            [wire_event("assistant_done", text="", content=[IMAGE, {"type": "text", "text": "a"}], **R1)],
             [{"type": "file", "mediaType": "image/png", "url": PNG_URL}, text_part("a")],
         ),
         (
-            [("assistant_done", {"text": "Of a subagent.", "parentToolCallId": "c0"}), CALL],
+            [wire_event("assistant_done", text="Of a subagent.", parentToolCallId="c0"), CALL],
             [{**CALL_PART, "state": "input-available"}],
         ),
     ],
@@ -216,7 +210,7 @@ def test_parts_of_an_answer(events: list[Any], parts: list[Json]) -> None:
 
 
 def test_parts_of_a_prompt() -> None:
-    [message] = to_ui_messages(log(("user_message", {"text": "See.", "content": [IMAGE, PAGE, STORED]})))
+    [message] = to_ui_messages(log(wire_event("user_message", text="See.", content=[IMAGE, PAGE, STORED])))
 
     assert message["parts"] == [
         {"type": "text", "text": "See."},
@@ -229,13 +223,21 @@ def test_parts_of_a_prompt() -> None:
 @pytest.mark.parametrize("url", ["javascript:alert(1)", "http://a.example/b.png", "file:///etc/passwd", ""])
 def test_only_https_addresses_become_files(url: str) -> None:
     block = {"type": "image", "source": {"type": "url", "url": url}}
-    [message] = to_ui_messages(log(("user_message", {"text": "", "content": [block]})))
+    [message] = to_ui_messages(log(wire_event("user_message", text="", content=[block])))
 
     assert message["parts"] == [{"type": "data-image", "data": block}]
 
 
 def test_late_result_completes_an_earlier_message() -> None:
-    turns = [START, PROMPT, CALL, ("turn_end", {}), PROMPT, ("assistant_done", {"text": "Wait."}), RESULT]
+    turns = [
+        START,
+        PROMPT,
+        CALL,
+        wire_event("turn_end"),
+        PROMPT,
+        wire_event("assistant_done", text="Wait."),
+        RESULT,
+    ]
     first, answer, second, last = to_ui_messages(log(*turns))
 
     assert (first["role"], second["role"]) == ("user", "user")
@@ -244,9 +246,10 @@ def test_late_result_completes_an_earlier_message() -> None:
 
 
 def test_session_without_messages() -> None:
-    note = {"type": "data-raw", "id": "e1", "data": {"source": "a", "raw": 1}}
+    data = {"source": "a", "raw": 1}
+    note = {"type": "data-raw", "id": "e1", "data": data}
 
-    assert to_ui_messages(log(("raw", note["data"]))) == [
+    assert to_ui_messages(log(wire_event("raw", **data))) == [
         {"id": "e1-notes", "role": "assistant", "parts": [note]}
     ]
     assert to_ui_messages([]) == []
@@ -276,17 +279,17 @@ def test_chunks_of_a_turn() -> None:
     events = log(
         START,
         PROMPT,
-        ("thinking_chunk", {"text": "H"}, R1),
-        ("thinking_done", {"text": "Hm."}, R1),
-        ("tool_input_chunk", {**more, "chunk": '{"command":', "offset": 0}, R1),
-        ("tool_input_chunk", {**more, "chunk": 'd":"pytest"}', "offset": 8}, R1),
+        wire_event("thinking_chunk", text="H", **R1),
+        wire_event("thinking_done", text="Hm.", **R1),
+        wire_event("tool_input_chunk", **more, chunk='{"command":', offset=0, **R1),
+        wire_event("tool_input_chunk", **more, chunk='d":"pytest"}', offset=8, **R1),
         CALL,
-        ("tool_output_chunk", {"toolCallId": "c1", "chunk": "1"}),
+        wire_event("tool_output_chunk", toolCallId="c1", chunk="1"),
         RESULT,
-        ("assistant_chunk", {"text": "On"}, R2),
-        ("assistant_chunk", {"text": "e."}, R2),
-        ("assistant_done", {"text": "One."}, R2),
-        ("turn_end", {"costUsd": 0.5}),
+        wire_event("assistant_chunk", text="On", **R2),
+        wire_event("assistant_chunk", text="e.", **R2),
+        wire_event("assistant_done", text="One.", **R2),
+        wire_event("turn_end", costUsd=0.5),
     )
     stream = UiMessageStream()
     chunks = [
@@ -340,39 +343,39 @@ def test_chunks_of_a_turn() -> None:
 
 
 CHANGED = [{"type": "error", "errorText": "The message has changed. Load the messages again."}]
-TURN = [START, PROMPT, ("assistant_chunk", {"text": "On"}, R1)]
+TURN = [START, PROMPT, wire_event("assistant_chunk", text="On", **R1)]
 
 
 @pytest.mark.parametrize(
     ("event", "types", "is_over"),
     [
-        (("retraction", {"eventIds": ["e2"]}), ["error"], True),
-        (("retraction", {"turns": 1}), ["error"], True),
-        (("retraction", {"eventIds": ["other"]}), [], False),
-        (("reset", {}), ["error"], True),
-        (("assistant_done", {"text": "Other."}, R1), ["error"], True),
-        (("turn_start", {"trigger": "user"}, {"turnId": "t2"}), ["text-end", "finish-step", "finish"], True),
-        (("assistant_done", {"text": "A"}, {"turnId": "t2"}), ["text-end", "finish-step", "finish"], True),
-        (("turn_end", {}, {"turnId": "t0"}), [], False),
-        (("turn_end", {}), ["text-end", "finish-step", "finish"], True),
-        (("interrupt", {"reason": "user_cancel"}), ["data-interrupt"], False),
+        (wire_event("retraction", eventIds=["e2"]), ["error"], True),
+        (wire_event("retraction", turns=1), ["error"], True),
+        (wire_event("retraction", eventIds=["other"]), [], False),
+        (wire_event("reset"), ["error"], True),
+        (wire_event("assistant_done", text="Other.", **R1), ["error"], True),
+        (wire_event("turn_start", trigger="user", turnId="t2"), ["text-end", "finish-step", "finish"], True),
+        (wire_event("assistant_done", text="A", turnId="t2"), ["text-end", "finish-step", "finish"], True),
+        (wire_event("turn_end", turnId="t0"), [], False),
+        (wire_event("turn_end"), ["text-end", "finish-step", "finish"], True),
+        (wire_event("interrupt", reason="user_cancel"), ["data-interrupt"], False),
     ],
 )
 def test_end_of_a_stream(event: Any, types: list[str], is_over: bool) -> None:
     *known, new = log(*TURN, event)
     stream = UiMessageStream()
-    stream.begin([*log(("assistant_done", {"text": "Old."}, {"turnId": "t0"})), *known], "t1")
+    stream.begin([*log(wire_event("assistant_done", text="Old.", turnId="t0")), *known], "t1")
 
     chunks = stream.add(new)
 
     assert ([chunk["type"] for chunk in chunks], stream.is_over) == (types, is_over)
-    assert stream.is_interrupted == (event[0] == "interrupt")
+    assert stream.is_interrupted == (event["type"] == "interrupt")
     assert [chunk for chunk in chunks if chunk["type"] == "error"] == (CHANGED if "error" in types else [])
 
 
 def test_retracted_events_are_not_sent() -> None:
     stream = UiMessageStream()
-    chunks = stream.begin(log(*TURN[:2], CALL, ("retraction", {"eventIds": ["e3"]})), "t1")
+    chunks = stream.begin(log(*TURN[:2], CALL, wire_event("retraction", eventIds=["e3"])), "t1")
 
     assert ([chunk["type"] for chunk in chunks], stream.is_over) == (["data-message"], False)
 
@@ -449,8 +452,8 @@ def test_folds_return_the_same_messages_part_by_part(events: list[Json]) -> None
 
 
 def test_calls_without_a_result_do_not_wait_for_ever() -> None:
-    prompts = [("user_message", {"text": str(number)}) for number in range(1100)]
-    events = log(START, CALL, ("turn_end", {}), *prompts, RESULT)
+    prompts = [wire_event("user_message", text=str(number)) for number in range(1100)]
+    events = log(START, CALL, wire_event("turn_end"), *prompts, RESULT)
     counts = {}
     for fold in (UiMessageFold(), OpenAiFold()):
         for event in events[:1000]:
@@ -465,9 +468,9 @@ def test_calls_without_a_result_do_not_wait_for_ever() -> None:
 
 def test_the_oldest_calls_stop_waiting_when_messages_are_large() -> None:
     """Otherwise a call would lose a result that comes next."""
-    old = ("tool_call", {"toolCallId": "old", "toolName": "Bash", "args": {}})
-    talk = [("user_message", {"text": "Go on."}), ("assistant_done", {"text": "Yes."})] * 10
-    events = log(START, old, ("turn_end", {}), *talk, START, CALL, RESULT)
+    old = tool_call("old")
+    talk = [wire_event("user_message", text="Go on."), wire_event("assistant_done", text="Yes.")] * 10
+    events = log(START, old, wire_event("turn_end"), *talk, START, CALL, RESULT)
     for fold in (UiMessageFold(), OpenAiFold(), AnthropicFold()):
         for event in events[:-1]:
             fold.add(event, 100)
@@ -476,15 +479,14 @@ def test_the_oldest_calls_stop_waiting_when_messages_are_large() -> None:
         rest = json.dumps(fold.end())
 
         assert 0 < size <= 1500, fold
-        assert ("Go on." in taken, RESULT[1]["result"] in rest) == (True, True), fold
+        assert ("Go on." in taken, RESULT["payload"]["result"] in rest) == (True, True), fold
 
 
 def test_folds_forget_calls_without_a_result() -> None:
     folds: list[Any] = [OpenAiFold(), AnthropicFold()]
     for number, fold in enumerate(folds):
         for turn in range(200):
-            name = {"toolCallId": f"{number}-{turn}", "toolName": "Bash", "args": {}}
-            for event in log(("user_message", {"text": "Go on."}), ("tool_call", name)):
+            for event in log(wire_event("user_message", text="Go on."), tool_call(f"{number}-{turn}")):
                 fold.add(event, 100)
             fold.take(1000)
 
@@ -512,12 +514,12 @@ def test_any_log_has_messages_and_chunks(events: list[Json], cut: int) -> None:
 
 def test_hostile_logs_take_linear_time() -> None:
     calls = [CALL, RESULT] * 5_000
-    pieces = [("assistant_chunk", {"text": "x" * 50}, R2)] * 20_000
+    pieces = [wire_event("assistant_chunk", text="x" * 50, **R2)] * 20_000
     stream = UiMessageStream()
     stream.begin(log(START), "t1")
 
     messages = to_ui_messages(log(*calls))
-    for event in log(*calls, *[("retraction", {"eventIds": ["other"]})] * 5_000, *pieces):
+    for event in log(*calls, *[wire_event("retraction", eventIds=["other"])] * 5_000, *pieces):
         stream.add(event)
 
     assert len(messages[0]["parts"]) == 10_001 - 5_000
