@@ -8,7 +8,6 @@ import signal
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from io import StringIO
 from itertools import count
 from pathlib import Path
@@ -56,10 +55,8 @@ def run(home: Path, url: str, *arguments: str) -> Ran:
 
 
 def event(type: str, number: int = 1, **payload: Any) -> dict[str, Any]:
-    return turn_event(type, id=f"e{number}", timestamp=1000 * number, **payload)
-
-
-turn_event = partial(wire_event, sessionId="", turnId="t1", responseId="r1")
+    place = {"sessionId": "", "turnId": "t1", "responseId": "r1"}
+    return wire_event(type, id=f"e{number}", timestamp=1000 * number, **place, **payload)
 
 
 def printed(*events: dict[str, Any]) -> str:

@@ -27,7 +27,8 @@ def turn_start(**more: Any) -> Event:
 
 
 def tool_call(call: str, /, name: str = "Bash", args: Any = None, **more: Any) -> Event:
-    return wire_event("tool_call", toolCallId=call, toolName=name, args=args or {}, **more)
+    args = {} if args is None else args
+    return wire_event("tool_call", toolCallId=call, toolName=name, args=args, **more)
 
 
 def tool_result(call: str, result: Any = "", /, **more: Any) -> Event:
