@@ -242,6 +242,8 @@ async def _find_sessions(conn: AsyncConnection, filters: SearchFilter) -> Condit
 class FoundEvent(NamedTuple):
     """The stored event of a match."""
 
+    place: int
+    """The place of the match, from 1."""
     message_sequence: int | None
     id: str
     type: str
@@ -258,9 +260,10 @@ async def _to_page(
     redacted: bool,
 ) -> SearchPage:
     hits = await describe(conn, matches[:limit], parsed, redacted=redacted)
-    results = [_to_result(match, hit) for match, hit in zip(matches, hits, strict=False)]
-    if 0 < len(results) < len(matches):
-        last = matches[len(results) - 1]
+    results = [_to_result(matches[hit.place - 1], hit) for hit in hits]
+    read = hits[-1].place if hits else limit
+    if read < len(matches):
+        last = matches[read - 1]
         end = ResultKey(last.at, last.session_id, last.sequence)
     return SearchPage(results=results, nextAfter=None if end is None else _to_cursor(end))
 
@@ -288,7 +291,10 @@ def _to_result(match: FoundMatch, hit: FoundEvent) -> SearchResult:
 async def describe(
     conn: AsyncConnection, matches: Sequence[IndexedMatch], parsed: ParsedQuery, *, redacted: bool
 ) -> list[FoundEvent]:
-    """Return the events of the first matches, as many as may be read for one page."""
+    """Return the events of the first matches, as many as may be read for one page.
+
+    A match has no event if its log is replaced meanwhile, or its words have not been moved.
+    """
     places = {
         "sessions": [each.session_id for each in matches],
         "sequences": [each.sequence for each in matches],
@@ -310,8 +316,8 @@ def _describe_all(
     redacted: bool,
 ) -> list[FoundEvent]:
     return [
-        _describe(message_sequence, _decode_shown(content, redacted=redacted), allowed, hits)
-        for (_, message_sequence, content), allowed in zip(rows, weights, strict=True)
+        _describe(place, message_sequence, _decode_shown(content, redacted=redacted), allowed, hits)
+        for (place, message_sequence, content), allowed in zip(rows, weights, strict=True)
     ]
 
 
@@ -321,10 +327,10 @@ def _decode_shown(content: bytes, *, redacted: bool) -> SearchedEvent:
 
 
 def _describe(
-    message_sequence: int | None, event: SearchedEvent, weights: list[Weight], hits: Hits
+    place: int, message_sequence: int | None, event: SearchedEvent, weights: list[Weight], hits: Hits
 ) -> FoundEvent:
     texts = (each.text for each in passages_of(event) if each.weight in weights)
-    return FoundEvent(message_sequence, event.id, event.type, snippet(texts, hits))
+    return FoundEvent(place, message_sequence, event.id, event.type, snippet(texts, hits))
 
 
 def _to_cursor(last: ResultKey) -> str:

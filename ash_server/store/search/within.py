@@ -209,7 +209,7 @@ async def _to_hits(
     """Return as many hits as fit into one page with their texts: the first ones, or the last ones before a place."""
     ordered = rows if params["before"] is None else rows[::-1]
     events = await describe(conn, ordered, parsed, redacted=redacted)
-    hits = [_to_hit(row, event) for row, event in zip(ordered, events, strict=False)]
+    hits = [_to_hit(ordered[event.place - 1], event) for event in events]
     return hits if params["before"] is None else hits[::-1]
 
 

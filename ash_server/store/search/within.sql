@@ -1,10 +1,14 @@
+-- fragment: is_in_log
+-- True for words with sequences of the present log. Those of an earlier one are deleted or moved later.
+sequence > (SELECT last_dropped_sequence FROM session_counters WHERE session_id = %(session_id)b)
+
 -- fragment: list_hits
 -- A page of the matching events of a session, numbered from 1.
 WITH hits AS (
     SELECT session_id, sequence, array_agg(DISTINCT weight) AS weights, role, at,
         row_number() OVER (ORDER BY sequence) AS number, count(*) OVER () AS total
     FROM tenant_search AS search
-    WHERE session_id = %(session_id)b AND {condition} AND readers <> %(others)b
+    WHERE session_id = %(session_id)b AND {condition} AND readers <> %(others)b AND {is_in_log}
     GROUP BY session_id, sequence, role, at
 ), first AS (
     SELECT CASE
@@ -28,7 +32,7 @@ ORDER BY number
 -- fragment: count_hits
 -- The number of matching events of a session.
 SELECT count(DISTINCT sequence) FROM tenant_search AS search
-WHERE session_id = %(session_id)b AND {condition} AND readers <> %(others)b
+WHERE session_id = %(session_id)b AND {condition} AND readers <> %(others)b AND {is_in_log}
 
 -- fragment: matching
 -- The matching rows between two events of a session.
