@@ -314,6 +314,7 @@ async def use_kept_states(store: Store) -> None:
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(rebuild, "_MIN_AHEAD", shortest)
             await store.messages.delete(session.id, sequence)
+            assert await store.search.index_pending()
     async with store._connections.connection() as conn:
         await kept_states.forget(conn, session.id)  # as in a session of an earlier version
     await store.messages.delete(session.id, 5)

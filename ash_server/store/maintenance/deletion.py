@@ -44,6 +44,7 @@ from ash_server.store.maintenance.comparison import BEGINNING, Comparison, Facts
 from ash_server.store.maintenance.own_prompts import name_by_own_prompt
 from ash_server.store.maintenance.splicing import LogPart, WrittenLog
 from ash_server.store.message_pages import StoredMessage, find_last, find_message
+from ash_server.store.search.moved_words import StoredWords
 from ash_server.store.statements import statements
 from ash_shared.eventlog import NORMALIZER_VERSION, Event, Normalizer
 from ash_shared.eventlog.normalizer import SavedState
@@ -292,7 +293,7 @@ class _Deletion:
 
     async def _delete(self, counters: Counters, sequence: int, state: SavedState | None) -> None:
         conn, session_id, comparison = self._conn, self._session_id, self._comparison
-        await conn.execute(SQL.lock_words, [session_id])
+        words = await StoredWords.lock(conn, session_id)
         after = comparison.start.event_sequence if comparison.start is not None else 0
         removed = await _events_of(conn, session_id, sequence, after)
         changed, last = NO_TOTALS, counters.event_sequence
@@ -301,13 +302,14 @@ class _Deletion:
         await conn.execute(SQL.clear_message, [session_id, sequence])
         await conn.execute(SQL.delete_drift, [session_id, sequence])
         if self._whole is not None:
-            await conn.execute(SQL.delete_words_between, [session_id, 0, last])
+            await words.move([], last)
             await self._whole.log.replace(counters)
             await self._keep_new_states(self._whole)
         elif comparison.differ:
-            last = await self._replace_part(counters, state)
+            last = await self._replace_part(counters, state, words)
         else:
             await _empty(conn, session_id, removed)
+            await words.delete([number for number, _, _ in removed])
             await self._write_stated(counters, state)
         facts = (await kept_states.merge_facts(conn, session_id))._asdict()
         await conn.execute(reindex.SQL.replace_facts, {"session_id": session_id, **facts})
@@ -323,14 +325,13 @@ class _Deletion:
             stored = KeptTotals(counters.totals, counters.totals_sequence)
             await totals.write(conn, session_id, totals.keep_settled_models(changed, stored, sequence))
 
-    async def _replace_part(self, counters: Counters, state: SavedState | None) -> int:
+    async def _replace_part(self, counters: Counters, state: SavedState | None, words: StoredWords) -> int:
         """Replace the events that depend on the message, and return the last event of the log."""
         conn, session_id, comparison = self._conn, self._session_id, self._comparison
         assert comparison.events is not None
         part, issues = self._part(), comparison.old.issues
-        end = part.end.event_sequence if part.end else counters.event_sequence
-        await conn.execute(SQL.delete_words_between, [session_id, part.start.event_sequence, end])
         spliced = await splicing.replace_part(conn, session_id, part, comparison.events, issues, self._copy)
+        await words.move(spliced.moved, counters.event_sequence)
         comparison.states.place(spliced.before + place.new_events for place in comparison.places)
         await self._write_stated(counters, state)
         return spliced.last
@@ -439,7 +440,6 @@ async def _empty(conn: AsyncConnection, session_id: UUID, removed: Sequence[tupl
     fields = [_emptied(event, has_columns=has_columns) for _, has_columns, event in removed]
     issues = IssueCounts().add(event for _, _, event in removed)
     await conn.execute(SQL.replace_with_retractions, [sequences, fields, session_id])
-    await conn.execute(SQL.delete_words, [session_id, sequences])
     if any(issues):
         await conn.execute(SQL.subtract_issues, [*issues, session_id])
 

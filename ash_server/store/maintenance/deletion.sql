@@ -35,18 +35,6 @@ UPDATE session_counters SET errors = errors - %b, unrecognised = unrecognised - 
 -- The state of the normaliser after the last message.
 UPDATE session_counters SET normalizer_state = %b WHERE session_id = %b
 
--- name: lock_words
--- The lock that the indexer of a session holds while it writes words.
-SELECT FROM search_progress WHERE session_id = %b FOR UPDATE
-
--- name: delete_words
--- The words of some events.
-DELETE FROM search WHERE session_id = %b AND sequence = ANY(%b)
-
--- name: delete_words_between
--- The words of the events in a part of a log.
-DELETE FROM search WHERE session_id = %b AND sequence > %b AND sequence <= %b
-
 -- name: delete_drift
 -- The drift that the parser found in a message.
 DELETE FROM drift WHERE session_id = %b AND sequence = %b

@@ -5,6 +5,7 @@ the session is locked, so that appends wait only while the old one is deleted.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
@@ -20,6 +21,7 @@ from ash_server.store.log.rebuild import (
     write_reset,
 )
 from ash_server.store.log.writer import IssueCounts
+from ash_server.store.search.moved_words import Moved
 from ash_server.store.statements import statements
 
 SQL = statements(__file__)
@@ -45,6 +47,8 @@ class Spliced(NamedTuple):
     """Its last event."""
     before: int
     """Its last event before the new ones."""
+    moved: Sequence[Moved]
+    """The events that only have other sequences."""
 
 
 async def has_types(
@@ -115,15 +119,17 @@ async def replace_part(
     new_dropped = last if copy is None else copy.dropped
     await write_reset(conn, session_id, new_dropped)
     shift = new_dropped + 1 - first
-    await _move(conn, session_id, shift, (first, start), (0, part.start.message_sequence))
+    moved = [Moved(first, start, shift)]
+    await _move(conn, session_id, moved[0], (0, part.start.message_sequence))
     written = await events.write(start + shift)
     after = written - end
     if part.end is not None:
-        await _move(conn, session_id, after, (end, last), (part.end.message_sequence, _END))
+        moved.append(Moved(end, last, after))
+        await _move(conn, session_id, moved[1], (part.end.message_sequence, _END))
     changes = [new - old for new, old in zip(events.issues, issues, strict=True)]
     counters = [last + after, new_dropped, *changes, events.may_have_chunks]
     await conn.execute(SQL.set_counters, [*counters, session_id])
-    return Spliced(last + after, start + shift)
+    return Spliced(last + after, start + shift, moved)
 
 
 async def _delete_reset(conn: AsyncConnection, session_id: UUID, dropped: int) -> int:
@@ -149,9 +155,7 @@ async def _copy(
         await conn.execute(SQL.copy_events, [shift, session_id, after, min(after + _COPIED, last)])
 
 
-async def _move(
-    conn: AsyncConnection, session_id: UUID, shift: int, events: tuple[int, int], messages: tuple[int, int]
-) -> None:
+async def _move(conn: AsyncConnection, session_id: UUID, events: Moved, messages: tuple[int, int]) -> None:
     """Move the events and the states of a part."""
-    await conn.execute(SQL.move_events, [shift, session_id, *events])
-    await conn.execute(SQL.move_states, [shift, session_id, *messages])
+    await conn.execute(SQL.move_events, [events.by, session_id, events.after, events.last])
+    await conn.execute(SQL.move_states, [events.by, session_id, *messages])

@@ -35,7 +35,7 @@ $$;
 
 -- Tables, written by `make schema` from tables.py.
 
-INSERT INTO alembic_version VALUES ('0046');
+INSERT INTO alembic_version VALUES ('0047');
 
 -- sessions
 
@@ -574,6 +574,7 @@ CREATE TABLE search_progress (
     last_dropped_sequence BIGINT DEFAULT '0' NOT NULL,
     version INTEGER DEFAULT '0' NOT NULL,
     tenant INTEGER DEFAULT coalesce(nullif(current_setting('ash.tenant', true), '')::integer, 1) NOT NULL,
+    moved BIGINT[] DEFAULT '{}' NOT NULL,
     CONSTRAINT search_progress_pkey PRIMARY KEY (session_id),
     CONSTRAINT search_progress_session_id_fkey FOREIGN KEY(session_id) REFERENCES sessions (id) ON DELETE CASCADE
 )
@@ -582,6 +583,7 @@ CREATE INDEX search_progress_version_idx ON search_progress (version);
 COMMENT ON COLUMN search_progress.event_sequence IS 'last indexed event';
 COMMENT ON COLUMN search_progress.last_dropped_sequence IS 'last event dropped by a rebuild for which the words were deleted';
 COMMENT ON COLUMN search_progress.version IS 'version of the indexer that wrote the words';
+COMMENT ON COLUMN search_progress.moved IS 'words to move, as triples: after a sequence, up to another, by a number';
 ALTER TABLE search_progress ENABLE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON search_progress TO ash_app
     USING (tenant = (SELECT current_setting('ash.tenant')::integer));

@@ -625,6 +625,13 @@ search_progress = Table(
         comment="version of the indexer that wrote the words",
     ),
     _tenant_column(),
+    Column(
+        "moved",
+        ARRAY(BigInteger),
+        nullable=False,
+        server_default="{}",
+        comment="words to move, as triples: after a sequence, up to another, by a number",
+    ),
     Index("search_progress_version_idx", "version"),
     postgresql_with={"fillfactor": 50},
 )

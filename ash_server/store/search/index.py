@@ -29,6 +29,8 @@ from ash_server.store.connections.pool import is_distributed
 from ash_server.store.log import stored_json, totals
 from ash_server.store.log.stored_json import event_json
 from ash_server.store.pagination import bounded_query, may_have_more
+from ash_server.store.search import moved_words
+from ash_server.store.search.moved_words import move_page, words_to_move
 from ash_server.store.search.tokens import vectors
 from ash_server.store.statements import Sql, statements
 from ash_shared.model.event_types import Weight
@@ -40,6 +42,7 @@ Readers = Literal["all", "redacted", "unredacted"]
 
 _MAX_EVENTS, _MAX_EVENT_BYTES = 500, 256 * 1024
 """Events indexed in one transaction."""
+_END = 2**62
 MAX_INLINE = 64 * 1024
 """Characters; larger batches of events are read in a thread."""
 _MAX_SESSIONS = 200
@@ -53,6 +56,7 @@ SQL = statements(
     event_json=event_json(),
     stored_columns=stored_json.SQL.stored_columns,
     are_near_totals=totals.SQL.are_near,
+    indexed=moved_words.SQL.indexed,
 )
 
 _READ_EVENTS = bounded_query(SQL.event_columns, SQL.events_to_index, size=stored_json.SQL.event_json_size)
@@ -65,6 +69,7 @@ class _Progress(NamedTuple):
     """How far a session is indexed, and the end of its log."""
 
     last: int
+    moved: Sequence[Sequence[int]]
     dropped: int
     last_event: int
     last_dropped_sequence: int
@@ -165,22 +170,39 @@ async def _index_page(conn: AsyncConnection, session_id: UUID) -> bool | None:
             return None
         progress = _Progress(*row)
         after = max(progress.last, progress.last_dropped_sequence)
-        events = await _read_events(conn, session_id, after)
-        is_cut = may_have_more(events, _MAX_EVENTS, _MAX_EVENT_BYTES)
-        last = max(progress.last_event if not is_cut else 0, events[-1].sequence if events else after)
-        if progress.dropped < progress.last_dropped_sequence:
-            await conn.execute(SQL.delete_words, [session_id, 0, progress.last_dropped_sequence])
-        await conn.execute(SQL.delete_words, [session_id, after, last])
-        await _write_rows(conn, session_id, events, progress.now)
-        reached = {"last": last, "dropped": progress.last_dropped_sequence}
+        moved = words_to_move(progress.moved, after)
+        end = moved[0].after + moved[0].by if moved else _END
+        if after == end:
+            last = await move_page(conn, session_id, moved[0])
+        else:
+            last = await _read_page(conn, session_id, progress, after, end)
+        moved, dropped = words_to_move(moved, last), progress.dropped
+        if not moved and dropped < progress.last_dropped_sequence:
+            dropped = progress.last_dropped_sequence
+            await conn.execute(moved_words.SQL.delete_between, [session_id, 0, dropped])
+        reached = {"last": last, "dropped": dropped, "moved": [list(each) for each in moved]}
         await conn.execute(SQL.advance_progress, {**keys, **reached})
-    return is_cut
+    return bool(moved) or last < progress.last_event
 
 
-async def _read_events(conn: AsyncConnection, session_id: UUID, after: int) -> list[_Event]:
-    bounds = {"after": after, "limit": _MAX_EVENTS, "bytes": _MAX_EVENT_BYTES, "silent": sorted(SILENT)}
+async def _read_page(
+    conn: AsyncConnection, session_id: UUID, progress: _Progress, after: int, end: int
+) -> int:
+    """Write the words of events up to `end`, and return the last event."""
+    events = await _read_events(conn, session_id, after, end)
+    is_cut = may_have_more(events, _MAX_EVENTS, _MAX_EVENT_BYTES)
+    last = events[-1].sequence if events else after
+    if not is_cut:
+        last = end if end < _END else max(last, progress.last_event)
+    await conn.execute(moved_words.SQL.delete_between, [session_id, after, last])
+    await _write_rows(conn, session_id, events, progress.now)
+    return last
+
+
+async def _read_events(conn: AsyncConnection, session_id: UUID, after: int, last: int) -> list[_Event]:
+    bounds = {"after": after, "last": last, "limit": _MAX_EVENTS, "bytes": _MAX_EVENT_BYTES}
     async with conn.cursor(binary=True, row_factory=args_row(_Event)) as cursor:
-        await cursor.execute(_READ_EVENTS, {"session_id": session_id, **bounds})
+        await cursor.execute(_READ_EVENTS, {"session_id": session_id, **bounds, "silent": sorted(SILENT)})
         return await cursor.fetchall()
 
 

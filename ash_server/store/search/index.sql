@@ -58,8 +58,8 @@ WHERE {selected} AND event_sequence = (%(last)b::bigint[])[array_position(%(ids)
 
 -- name: lock_progress
 -- The progress of a session with pending events, unless another process is indexing it.
-SELECT CASE WHEN version < %(version)b THEN 0 ELSE progress.event_sequence END, progress.last_dropped_sequence,
-    counters.event_sequence, counters.last_dropped_sequence, statement_timestamp()
+SELECT {indexed}, progress.last_dropped_sequence, counters.event_sequence, counters.last_dropped_sequence,
+    statement_timestamp()
 FROM {pending_sessions} AND session_id = %(session_id)b
 FOR UPDATE OF progress SKIP LOCKED
 
@@ -68,13 +68,9 @@ FOR UPDATE OF progress SKIP LOCKED
 sequence, type, {event_json} AS content
 
 -- fragment: events_to_index
--- The events of a session after a sequence, except the types without words.
+-- The events of a session between two sequences, except the types without words.
 SELECT session_id, sequence, type, message_sequence, {stored_columns} FROM events
-WHERE session_id = %(session_id)b AND sequence > %(after)b AND type <> ALL(%(silent)b)
-
--- name: delete_words
--- The words of a range of events.
-DELETE FROM search WHERE session_id = %b AND sequence > %b AND sequence <= %b
+WHERE session_id = %(session_id)b AND sequence > %(after)b AND sequence <= %(last)b AND type <> ALL(%(silent)b)
 
 -- name: insert_words
 -- Rows of words, which are selected from the counters of the session, so that Citus sends them to one shard.
@@ -87,12 +83,13 @@ WHERE session_id = %(session_id)b
 
 -- name: advance_progress
 -- The last indexed event.
-UPDATE search_progress SET event_sequence = %(last)b, last_dropped_sequence = %(dropped)b, version = %(version)b
+UPDATE search_progress
+SET event_sequence = %(last)b, last_dropped_sequence = %(dropped)b, version = %(version)b, moved = %(moved)b::bigint[]
 WHERE session_id = %(session_id)b
 
 -- name: restart_progress
 -- Makes all events of a session pending.
-UPDATE search_progress SET event_sequence = 0 WHERE session_id = %b
+UPDATE search_progress SET event_sequence = 0, moved = '{}' WHERE session_id = %b
 
 -- name: try_advisory_lock
 -- True if no other process has the lock with this number.
