@@ -15,10 +15,12 @@ from ash_server.store.log import kept_states, rebuild
 from ash_server.store.maintenance import splicing
 from ash_server.store.search import index, moved_words
 from ash_server.store.search.moved_words import Moved, words_to_move
-from tests.server.store.maintenance.test_replaced_parts import NOTE, mixed_turn, turn
+from tests.server.store.maintenance.test_replaced_parts import mixed_turn, turn
 from tests.shared.records import claude
+from tests.shared.records.events import wire_event
 
 CANARY = "zqcanary7"
+NOTE = wire_event("system_message", text="Note", variant="hook")
 COLUMNS = "sequence, part, weight, readers, role, at, words::text"
 
 
