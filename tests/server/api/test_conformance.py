@@ -11,10 +11,14 @@ import httpx2
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, assume, settings
+from hypothesis.internal.cache import LRUCache
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 from schemathesis.core.result import Ok
 from schemathesis.pytest.lazy import get_all_tests
 from schemathesis.schemas import BaseSchema
 from schemathesis.specs.openapi.checks import ignored_auth
+from schemathesis.transport.requests import ManagedCookiesSession
 
 from ash_server.app import create_app
 from ash_server.errors import InvalidParameter
@@ -61,6 +65,15 @@ WITH_LIMITS, WITHOUT_LIMITS = schema_with(), schema_with(phases={"coverage": {"e
 """With and without calls that have the limits of each value."""
 
 
+@pytest.fixture(scope="module", autouse=True)
+def constants_of_hypothesis() -> Iterator[None]:
+    """Draw no literals of our modules: looking for those that each schema allows takes long."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(providers, "_get_local_constants", Constants)
+        patch.setattr(providers, "CONSTANTS_CACHE", LRUCache(1024))
+        yield
+
+
 @schemathesis.serializer("application/x-ndjson")
 def serialize_verbatim(ctx: schemathesis.SerializationContext, value: Any) -> bytes:
     assume(isinstance(value, str))  # only text can be sent as lines
@@ -71,6 +84,7 @@ class Server(NamedTuple):
     url: str
     headers: dict[str, str]
     session_id: str
+    session: ManagedCookiesSession
 
 
 @pytest.fixture(scope="session")
@@ -79,11 +93,13 @@ def server(access: Access) -> Iterator[Server]:
     with (
         served(create_app(access.settings, database_url=access.database_url)) as address,
         httpx2.Client(base_url=f"{address}/api", headers=access.headers) as client,
+        ManagedCookiesSession() as session,
     ):
+        session.trust_env = False
         session_id = client.post("/sessions", json=NAMED).json()["id"]
         lines = [{"content": text} for text in ("plain", "[1]", '{"type":"user","message":{"content":"a"}}')]
         client.post(f"/sessions/{session_id}/messages", json=lines).raise_for_status()
-        yield Server(address, access.headers, session_id)
+        yield Server(address, access.headers, session_id, session)
 
 
 def calls(number: int) -> settings:
@@ -184,7 +200,9 @@ def check_call(case: schemathesis.Case[Any], server: Server) -> None:
     if case.path.endswith(("/events", "/messages")):
         case.body = in_digits(case.body)
     unchecked = [] if server.headers else [ignored_auth]
-    case.call_and_validate(base_url=server.url, headers=server.headers, excluded_checks=unchecked)
+    case.call_and_validate(
+        base_url=server.url, session=server.session, headers=server.headers, excluded_checks=unchecked
+    )
 
 
 def restrict_append(case: schemathesis.Case[Any]) -> None:
