@@ -126,17 +126,30 @@ def named(shared_server: str) -> list[str]:
     return ids
 
 
-def shown_parts(secret: str, text: str) -> set[str]:
-    """Return the parts of a secret in a text, even if they contain escapes of Markdown, HTML or JSON."""
-    plain = re.sub(r"\\u([0-9a-fA-F]{4})", lambda match: chr(int(match[1], 16)), text)
-    plain = plain.replace("\\", "").replace("&#x27;", "'")
+def hidden_parts(secret: str) -> set[str]:
+    """Return the parts of a secret that no response may contain."""
     hidden = [part for part in PUBLIC.sub("\n", secret).split("\n") if len(part) >= PIECE]
-    parts = {part[at : at + PIECE] for part in hidden for at in range(len(part) - PIECE + 1)}
-    return {part for part in parts if part in plain}
+    return {part[at : at + PIECE] for part in hidden for at in range(len(part) - PIECE + 1)}
+
+
+HIDDEN = {label: hidden_parts(secret) for label, secret in ALL.items()}
+
+
+def without_escapes(text: str) -> str:
+    """Return a text without the escapes of Markdown, HTML and JSON."""
+    text = re.sub(r"\\u([0-9a-fA-F]{4})", lambda match: chr(int(match[1], 16)), text)
+    return text.replace("\\", "").replace("&#x27;", "'")
+
+
+def pieces(text: str) -> set[str]:
+    return {text[at : at + PIECE] for at in range(len(text) - PIECE + 1)}
 
 
 def shown_by(texts: Mapping[str, str]) -> dict[tuple[str, str], set[str]]:
-    shown = {(name, label): shown_parts(ALL[label], text) for name, text in texts.items() for label in ALL}
+    shown = dict[tuple[str, str], set[str]]()
+    for name, text in texts.items():
+        shown_pieces = pieces(without_escapes(text))
+        shown |= {(name, label): parts & shown_pieces for label, parts in HIDDEN.items()}
     return {name: parts for name, parts in shown.items() if parts}
 
 
