@@ -26,9 +26,15 @@ from tests.waiting import TIMEOUT, wait_until
 
 NOBODY = 65534
 
-CLIENT = """
-import sys
+IMPORT = """
+import sys, types, ash_server
+package = sys.modules["ash_server.store"] = types.ModuleType("ash_server.store")
+package.__path__ = [f"{each}/store" for each in ash_server.__path__]
 from ash_server.store.embedded.server import EmbeddedPostgres
+"""
+"""Imports the embedded server without the store, in a fifth of the time."""
+CLIENT = f"""
+{IMPORT}
 server = EmbeddedPostgres(sys.argv[1], durable=False).start()
 server.ensure_database("ash")
 print(server.url("ash"), flush=True)
@@ -302,7 +308,7 @@ def test_start_continues_after_timeout(data: Path) -> None:
         assert ask(server.url(), "show fsync") == [("off",)]
 
 
-@pytest.mark.parametrize("name", ["long" * 30, 'odd, $HOME \'n "so" on', "\N{SNOWMAN}"])
+@pytest.mark.parametrize("name", ["long" * 30, 'odd, $HOME \'n "so" on \N{SNOWMAN}'])
 def test_accepts_any_path(data: Path, name: str) -> None:
     folder = data / name
     with EmbeddedPostgres(folder / "pg", durable=False) as server:
@@ -313,9 +319,10 @@ def test_accepts_any_path(data: Path, name: str) -> None:
 
 
 def test_users_with_different_temporary_folders_share_server(
-    data: Path, monkeypatch: pytest.MonkeyPatch
+    data: Path, template_cluster: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = data / ("long" * 30)
+    shutil.copytree(template_cluster, folder)
     with (
         tempfile.TemporaryDirectory() as other,
         EmbeddedPostgres(folder, durable=False) as first,
@@ -387,9 +394,8 @@ def test_names_cluster_that_cannot_be_read(data: Path) -> None:
         EmbeddedPostgres(data).start()
 
 
+@pytest.mark.usefixtures("initialized")
 def test_failed_start_reports_cause(data: Path) -> None:
-    with EmbeddedPostgres(data, durable=False):
-        pass
     (data / "pg_hba.conf").unlink()
 
     with pytest.raises(EmbeddedPostgresError, match=r"did not start: could not load .*pg_hba\.conf$"):
@@ -481,7 +487,7 @@ def test_plain_user_can_run_server() -> None:
 
 def python_for_nobody(packages: str) -> str:
     """Return a Python that this user can run; the current one may be in root's home."""
-    probe = f"import sys, ash_server.store.embedded.server; sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"
+    probe = f"{IMPORT}\nsys.exit(sys.version_info[:2] != {sys.version_info[:2]})"
     for python in (sys.executable, "/usr/bin/python3"):
         with contextlib.suppress(OSError):
             run = subprocess.run(
