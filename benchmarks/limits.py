@@ -5,7 +5,7 @@ import json
 import select
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from statistics import median
 from threading import Event, Thread
@@ -28,8 +28,8 @@ _JSON = "application/json"
 
 
 class Size(NamedTuple):
-    bodies: int | None
-    """Number of bodies that are sent; None: all."""
+    bodies: Collection[str] | None
+    """Names of the bodies that are sent; None: all."""
     exports: int | None
     """Number of formats that are exported; None: all."""
     export_bytes: int
@@ -41,13 +41,15 @@ class Size(NamedTuple):
 
 
 FULL = Size(bodies=None, exports=None, export_bytes=50 * _MB, stalled=(100, 300), rounds=7, seconds=2)
-SMOKE = Size(bodies=1, exports=1, export_bytes=_MB, stalled=(10,), rounds=1, seconds=0.2)
+SMOKE = Size(
+    bodies=["a list of empty lists"], exports=1, export_bytes=_MB, stalled=(10,), rounds=1, seconds=0.2
+)
 
 
 async def measure(deployment: Deployment, size: Size) -> list[Row]:
     """The server is started again for each measurement, since it seldom returns memory."""
     async with deployment.client(TENANTS[0]) as client:
-        bodies = [await _body(deployment, client, name) for name in list(_BODIES)[: size.bodies]]
+        bodies = [await _body(deployment, client, name) for name in size.bodies or _BODIES]
         exports = await _exports(deployment, client, size)
         return [*bodies, *exports, *await _stalled_readers(deployment, client, size)]
 
