@@ -32,6 +32,8 @@ _TASKS = re.compile(r"^ash_tasks (\S+)$", re.MULTILINE)
 _MESSAGES = 300
 """Messages of a session: the next ones go to a new session, so that pages and exports stay as large as they are."""
 _FOLLOW_SECONDS = 3
+_MIN_SAMPLES = 6
+"""The least number of samples, which a short run on a busy machine takes after its end."""
 
 
 class Size(NamedTuple):
@@ -40,7 +42,7 @@ class Size(NamedTuple):
 
 
 FULL = Size(seconds=15 * 60, window=60)
-SMOKE = Size(seconds=9, window=1)
+SMOKE = Size(seconds=3, window=1)
 
 
 class Sample(NamedTuple):
@@ -202,7 +204,7 @@ class Soak:
         async with httpx2.AsyncClient(
             base_url=self._deployment.server.address, headers=key, timeout=30
         ) as http:
-            while self._now() < self._size.seconds:
+            while self._now() < self._size.seconds or len(self.samples) < _MIN_SAMPLES:
                 metrics = await http.get("/metrics")
                 tasks = _TASKS.search(metrics.text)
                 assert tasks, metrics.text
@@ -248,8 +250,9 @@ class Soak:
 
     def verdict(self) -> list[Row]:
         """Compare the last third with the one before; the first third fills caches."""
-        middle, last = [self._third(number) for number in (1, 2)]
-        settled = [each for each in self.samples if each.seconds >= self._size.seconds / 3]
+        third = len(self.samples) // 3
+        settled = self.samples[third:]
+        middle, last = self.samples[third:-third], self.samples[-third:]
         slopes = {
             name: linear_regression([each.seconds / 60 for each in settled], values).slope
             for name, values in (
@@ -262,7 +265,7 @@ class Soak:
             for name, slope in slopes.items()
         ]
         for what, name in (("open files", "files"), ("tasks", "tasks")):
-            earlier, later = [median(getattr(each, name) for each in third) for third in (middle, last)]
+            earlier, later = [median(getattr(each, name) for each in part) for part in (middle, last)]
             rows.append(Row("soak", f"{what}: growth", later - earlier, 10, bound="<=", unit=""))
         ratio, kind = self._slowdown()
         failures = ", ".join(f"{times}x {name}" for name, times in self.failures.most_common(3))
@@ -276,15 +279,12 @@ class Soak:
         begin = self._size.seconds / 3
         earlier = _by_kind(each for each in self.latencies if begin <= each.seconds < 2 * begin)
         later = _by_kind(each for each in self.latencies if each.seconds >= 2 * begin)
-        return max(
+        slowdowns = (
             (median(later[kind]) / median(earlier[kind]), kind)
             for kind in _KINDS
             if kind not in _UNTIMED and later[kind] and earlier[kind]
         )
-
-    def _third(self, number: int) -> list[Sample]:
-        third = self._size.seconds / 3
-        return [each for each in self.samples if int(each.seconds // third) == number]
+        return max(slowdowns, default=(1, "none"))
 
     def _windows(self, entries: Iterable[Any]) -> list[tuple[int, list[Any]]]:
         windows: defaultdict[int, list[Any]] = defaultdict(list)
