@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -95,7 +95,8 @@ class Deployment:
 
     def kill_database(self) -> None:
         for process in self.database_processes():
-            process.kill()
+            with suppress(psutil.NoSuchProcess):  # connections end
+                process.kill()
 
     async def start_database(self) -> None:
         await asyncio.to_thread(self._database.start)
