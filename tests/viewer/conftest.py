@@ -4,9 +4,10 @@ import asyncio
 import mimetypes
 import os
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import httpx2
@@ -20,12 +21,16 @@ from ash_server.viewer import viewer
 from tests.server.cli.test_cli_serve import serving
 from tests.viewer.browser import ABSENT, browsing, chromium, http_server
 from tests.viewer.sessions import Session, new_session
+from tests.viewer.tabs import Reached, Tabs
 from tests.waiting import TIMEOUT
 
 VIEWER = Path(ash_server.__file__).parent / "viewer"
 HERE = Path(__file__).parent
 
 expect.set_options(timeout=TIMEOUT * 1000)
+
+NOW = "2026-03-10T12:00:00Z"
+"""The time of pages with a clock: the date is then the same in nearly all time zones."""
 
 _REPORT = """
 addEventListener("securitypolicyviolation", (event) =>
@@ -50,21 +55,53 @@ async def browser() -> AsyncIterator[Browser]:
         yield browser
 
 
-@pytest.fixture
-def complaints() -> list[str]:
-    """Errors and forbidden actions of the page; a test that expects some removes them."""
+@pytest.fixture(scope="session")
+def all_complaints() -> list[str]:
     return []
 
 
 @pytest.fixture
-async def page(browser: Browser, complaints: list[str]) -> AsyncIterator[Page]:
-    async with await browser.new_context() as context:
-        context.set_default_timeout(TIMEOUT * 1000)
-        await watch(context, complaints)
-        yield await context.new_page()
-        await settle(context.pages[0])
+def complaints(all_complaints: list[str]) -> list[str]:
+    """Errors and forbidden actions of the page; a test that expects some removes them."""
+    all_complaints.clear()
+    return all_complaints
+
+
+@pytest.fixture(scope="session")
+def reached() -> Iterator[Reached]:
+    with pytest.MonkeyPatch.context() as patch:
+        yield Reached(patch)
+
+
+@pytest.fixture(scope="session")
+def tabs(browser: Browser, all_complaints: list[str], assets: str, reached: Reached) -> Tabs:
+    return Tabs(partial(watched_context, browser, all_complaints), assets, reached)
+
+
+@pytest.fixture(scope="session")
+def tabs_with_clock(browser: Browser, all_complaints: list[str], assets: str, reached: Reached) -> Tabs:
+    return Tabs(partial(watched_context, browser, all_complaints), assets, reached, NOW)
+
+
+@pytest.fixture(scope="session")
+def tabs_without_policy(browser: Browser, all_complaints: list[str], assets: str, reached: Reached) -> Tabs:
+    return Tabs(partial(watched_context, browser, all_complaints, bypass_csp=True), assets, reached)
+
+
+@pytest.fixture
+async def page(tabs: Tabs, complaints: list[str]) -> AsyncIterator[Page]:
+    async with tabs.open() as page:
+        yield page
+        await settle(page)
     if complaints:
         pytest.fail("\n".join(complaints), pytrace=False)
+
+
+async def watched_context(browser: Browser, complaints: list[str], **options: Any) -> BrowserContext:
+    context = await browser.new_context(**options)
+    context.set_default_timeout(TIMEOUT * 1000)
+    await watch(context, complaints, pages=2)
+    return context
 
 
 async def settle(page: Page) -> None:
@@ -73,7 +110,7 @@ async def settle(page: Page) -> None:
         await page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
 
 
-async def watch(context: BrowserContext, complaints: list[str]) -> None:
+async def watch(context: BrowserContext, complaints: list[str], pages: int = 1) -> None:
     """Record errors, policy violations, dialogs, new windows, and requests to other hosts."""
     dismissed = list[asyncio.Future[None]]()
 
@@ -86,7 +123,7 @@ async def watch(context: BrowserContext, complaints: list[str]) -> None:
         dismissed.append(asyncio.ensure_future(dialog.dismiss()))
 
     def on_page(page: Page) -> None:
-        if len(context.pages) > 1:
+        if len(context.pages) > pages:
             complaints.append(f"window: {page.url}")
 
     def on_request(request: Request) -> None:

@@ -10,11 +10,12 @@ from typing import Any
 
 import httpx2
 import pytest
-from playwright.async_api import Browser, Page, Route, expect
+from playwright.async_api import Page, Route, expect
 
 import ash_server
 from tests.marking import slow_unless
-from tests.viewer.conftest import settle, watch
+from tests.viewer.conftest import settle
+from tests.viewer.tabs import Tabs
 
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
 SAMPLES = sorted(Path(ash_server.__file__).with_name("samples").glob("*.jsonl"))
@@ -28,10 +29,9 @@ SCREENS: Mapping[str, tuple[Any, tuple[int, int]]] = {"wide": ("light", WIDE), "
 READY = ".turn, .session-row, .hit, .usage-totals, .compare-table, .refusal, .board .state, .opblock"
 
 VIOLATIONS = """
-async (only) => {
+async () => {
   const rules = { "target-size": { enabled: true } };
-  const runOnly = only.length ? only : undefined;
-  const { violations } = await axe.run(document, { resultTypes: ["violations"], rules, runOnly });
+  const { violations } = await axe.run(document, { resultTypes: ["violations"], rules });
   return violations
     .filter(({ impact }) => impact === "serious" || impact === "critical")
     .flatMap(({ id, nodes }) =>
@@ -126,14 +126,14 @@ async def samples(ash: str) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def visiting(browser: Browser, complaints: list[str], address: str, screen: str) -> AsyncIterator[Page]:
-    """A page with axe, which bypasses the policy of the page."""
+async def visiting(
+    tabs_without_policy: Tabs, complaints: list[str], address: str, screen: str
+) -> AsyncIterator[Page]:
+    """A page with axe, which its policy would refuse."""
     scheme, (width, height) = SCREENS[screen]
-    async with await browser.new_context(
-        viewport={"width": width, "height": height}, color_scheme=scheme, bypass_csp=True
-    ) as context:
-        await watch(context, complaints)
-        page = await context.new_page()
+    async with tabs_without_policy.open() as page:
+        await page.set_viewport_size({"width": width, "height": height})
+        await page.emulate_media(color_scheme=scheme)
         await page.goto(address)
         await expect(page.locator(READY).first).to_be_visible()
         await page.evaluate(AXE)
@@ -142,27 +142,27 @@ async def visiting(browser: Browser, complaints: list[str], address: str, screen
     assert complaints == []
 
 
-async def problems(page: Page) -> list[str]:
+async def problems(page: Page, violations: str = VIOLATIONS) -> list[str]:
     """Return what axe finds, and what is wider than the screen."""
-    return [*await page.evaluate(VIOLATIONS, []), *await page.evaluate(TOO_WIDE)]
+    return [*await page.evaluate(violations), *await page.evaluate(TOO_WIDE)]
 
 
-async def problems_on_all_screens(page: Page) -> dict[str, list[str]]:
+async def problems_on_all_screens(page: Page, violations: str = VIOLATIONS) -> dict[str, list[str]]:
     found = {}
     for screen, (theme, (width, height)) in SCREENS.items():
         await page.emulate_media(color_scheme=theme)
         await page.set_viewport_size({"width": width, "height": height})
         await settle(page)
         await page.evaluate(END_TRANSITIONS)
-        found[screen] = await problems(page)
+        found[screen] = await problems(page, violations)
     return found
 
 
 @pytest.mark.parametrize("sample", slow_unless("recipe-scaler".__eq__, [path.stem for path in SAMPLES]))
 async def test_session_page_with_everything_open(
-    browser: Browser, complaints: list[str], samples: dict[str, str], sample: str
+    tabs_without_policy: Tabs, complaints: list[str], samples: dict[str, str], sample: str
 ) -> None:
-    async with visiting(browser, complaints, samples[sample], "wide") as page:
+    async with visiting(tabs_without_policy, complaints, samples[sample], "wide") as page:
         await page.keyboard.press("3")
         await page.evaluate(OPEN)
         violations = await problems_on_all_screens(page)
@@ -172,11 +172,11 @@ async def test_session_page_with_everything_open(
 
 @pytest.mark.parametrize("screen", SCREENS)
 async def test_dialogs_and_panels_of_a_session_page(
-    browser: Browser, complaints: list[str], samples: dict[str, str], screen: str
+    tabs_without_policy: Tabs, complaints: list[str], samples: dict[str, str], screen: str
 ) -> None:
     violations = {}
 
-    async with visiting(browser, complaints, samples["tide-clock"], screen) as page:
+    async with visiting(tabs_without_policy, complaints, samples["tide-clock"], screen) as page:
 
         async def see(what: str) -> None:
             await settle(page)
@@ -206,11 +206,11 @@ async def test_dialogs_and_panels_of_a_session_page(
 
 @pytest.mark.parametrize("screen", SCREENS)
 async def test_menus_of_a_session_page(
-    browser: Browser, complaints: list[str], samples: dict[str, str], screen: str
+    tabs_without_policy: Tabs, complaints: list[str], samples: dict[str, str], screen: str
 ) -> None:
     violations = {}
 
-    async with visiting(browser, complaints, samples["tide-clock"], screen) as page:
+    async with visiting(tabs_without_policy, complaints, samples["tide-clock"], screen) as page:
 
         async def see(what: str) -> None:
             await settle(page)
@@ -235,12 +235,12 @@ async def test_menus_of_a_session_page(
 
 @pytest.mark.parametrize("screen", SCREENS)
 async def test_sessions_page(
-    browser: Browser, complaints: list[str], ash: str, samples: dict[str, str], screen: str
+    tabs_without_policy: Tabs, complaints: list[str], ash: str, samples: dict[str, str], screen: str
 ) -> None:
     violations = {}
     for what, query in {"all": {"source": SOURCE}, "a search": {"source": SOURCE, "q": "the"}}.items():
         address = str(httpx2.URL(ash, path="/", params=query))
-        async with visiting(browser, complaints, address, screen) as page:
+        async with visiting(tabs_without_policy, complaints, address, screen) as page:
             await page.evaluate(OPEN)
             await settle(page)
             violations[what] = await problems(page)
@@ -251,10 +251,12 @@ async def test_sessions_page(
     assert violations == {what: [] for what in violations}
 
 
-async def test_usage_page(browser: Browser, complaints: list[str], ash: str, samples: dict[str, str]) -> None:
+async def test_usage_page(
+    tabs_without_policy: Tabs, complaints: list[str], ash: str, samples: dict[str, str]
+) -> None:
     violations = {}
     for by in ("month", "session"):
-        async with visiting(browser, complaints, usage_address(ash, by), "wide") as page:
+        async with visiting(tabs_without_policy, complaints, usage_address(ash, by), "wide") as page:
             await page.get_by_text("Dates").click()
             await page.get_by_role("button", name="Each row by model").click()
             violations[by] = await problems_on_all_screens(page)
@@ -262,8 +264,10 @@ async def test_usage_page(browser: Browser, complaints: list[str], ash: str, sam
     assert violations == {by: {screen: [] for screen in SCREENS} for by in ("month", "session")}
 
 
-async def test_comparison_page(browser: Browser, complaints: list[str], samples: dict[str, str]) -> None:
-    async with visiting(browser, complaints, comparison_address(samples), "wide") as page:
+async def test_comparison_page(
+    tabs_without_policy: Tabs, complaints: list[str], samples: dict[str, str]
+) -> None:
+    async with visiting(tabs_without_policy, complaints, comparison_address(samples), "wide") as page:
         await page.evaluate("scrollTo(0, 0)")
         violations = await problems_on_all_screens(page)
 
@@ -291,8 +295,10 @@ def usage_address(ash: str, by: str) -> str:
         "/shares/9a86fd4d-b317-4b90-99d9-ea1060d644d2/",
     ],
 )
-async def test_pages_without_sessions(browser: Browser, complaints: list[str], ash: str, path: str) -> None:
-    async with visiting(browser, complaints, ash + path, "wide") as page:
+async def test_pages_without_sessions(
+    tabs_without_policy: Tabs, complaints: list[str], ash: str, path: str
+) -> None:
+    async with visiting(tabs_without_policy, complaints, ash + path, "wide") as page:
         violations = await problems_on_all_screens(page)
         complaints[:] = [each for each in complaints if "404" not in each]
 
@@ -300,9 +306,9 @@ async def test_pages_without_sessions(browser: Browser, complaints: list[str], a
 
 
 @pytest.mark.slow
-async def test_documentation_of_the_api(browser: Browser, complaints: list[str], ash: str) -> None:
+async def test_documentation_of_the_api(tabs_without_policy: Tabs, complaints: list[str], ash: str) -> None:
     """The page has one operation of each method, since they look alike, and one with its description open."""
-    async with visiting(browser, complaints, f"{ash}/login", "wide") as page:
+    async with visiting(tabs_without_policy, complaints, f"{ash}/login", "wide") as page:
         await page.route("**/openapi.json", answer_with_few_operations)
         await page.goto(f"{ash}/docs")
         await expect(page.locator(READY).first).to_be_visible()
@@ -310,10 +316,8 @@ async def test_documentation_of_the_api(browser: Browser, complaints: list[str],
         await page.locator("#operations-search-search .opblock-summary-control").click()
         await expect(page.locator(".opblock-body").first).to_be_visible()
         await settle(page)
-        minor = await page.evaluate(ALL_VIOLATIONS, [])
-        violations = await problems_on_all_screens(page)
+        violations = await problems_on_all_screens(page, ALL_VIOLATIONS)
 
-    assert minor == []
     assert violations == {screen: [] for screen in SCREENS}
 
 
@@ -328,7 +332,12 @@ async def answer_with_few_operations(route: Route) -> None:
 @pytest.mark.parametrize("place", ["a session", "all sessions", "usage", "a comparison"])
 @pytest.mark.parametrize("screen", SCREENS)
 async def test_keyboard_reaches_every_control(
-    browser: Browser, complaints: list[str], ash: str, samples: dict[str, str], place: str, screen: str
+    tabs_without_policy: Tabs,
+    complaints: list[str],
+    ash: str,
+    samples: dict[str, str],
+    place: str,
+    screen: str,
 ) -> None:
     addresses = {
         "a session": samples["tide-clock"],
@@ -336,7 +345,7 @@ async def test_keyboard_reaches_every_control(
         "usage": usage_address(ash, "month"),
         "a comparison": comparison_address(samples),
     }
-    async with visiting(browser, complaints, addresses[place], screen) as page:
+    async with visiting(tabs_without_policy, complaints, addresses[place], screen) as page:
         await page.evaluate(OPEN)
         await page.evaluate("scrollTo(0, 0)")
         await settle(page)
@@ -352,11 +361,11 @@ async def test_keyboard_reaches_every_control(
     assert (unreached, steps) == ([], [])
 
 
-async def test_respects_reduced_motion(browser: Browser, complaints: list[str], ash: str) -> None:
+async def test_respects_reduced_motion(tabs_without_policy: Tabs, complaints: list[str], ash: str) -> None:
     address = await unfinished(ash)
     moving = {}
 
-    async with visiting(browser, complaints, address, "wide") as page:
+    async with visiting(tabs_without_policy, complaints, address, "wide") as page:
         for motion in ("no-preference", "reduce"):
             await page.emulate_media(reduced_motion=motion)
             await page.goto(f"{address}?at=3")

@@ -1,10 +1,11 @@
 """The content of messages on the page of a session: tags, formulas, alerts, footnotes, directions, hidden text."""
 
 import httpx2
-from playwright.async_api import Browser, expect
+from playwright.async_api import expect
 
 from tests.viewer.logs import numbered
 from tests.viewer.sessions import Session
+from tests.viewer.tabs import Tabs
 from tests.viewer.test_accessibility import OPEN, SCREENS, problems_on_all_screens, visiting
 
 TEXT = """# Kites
@@ -83,7 +84,7 @@ LAYOUT = """
 
 
 async def test_content_of_messages(
-    browser: Browser, complaints: list[str], session: Session, client: httpx2.AsyncClient
+    tabs_without_policy: Tabs, complaints: list[str], session: Session, client: httpx2.AsyncClient
 ) -> None:
     events = [
         {"type": "turn_start", "payload": {"trigger": "user"}},
@@ -99,7 +100,7 @@ async def test_content_of_messages(
     ]
     await session.add_log(*numbered({"turnId": "t", "timestamp": 1, **event} for event in events))
 
-    async with visiting(browser, complaints, session.address, "wide") as page:
+    async with visiting(tabs_without_policy, complaints, session.address, "wide") as page:
         await expect(page.locator(".math-drawn > math")).to_have_count(2)
         space = await page.locator("div.math").evaluate(
             "(box) => Math.round(box.clientHeight - box.querySelector('math').getBoundingClientRect().height)"

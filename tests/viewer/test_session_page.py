@@ -347,7 +347,7 @@ async def test_live_session_opens_at_its_end(page: Page, session: Session) -> No
 
     await open_page(page, session.address)
 
-    assert await page.evaluate(TO_END) == 0
+    await page.wait_for_function(f"({TO_END})() === 0")
     await expect(page.locator(".live-mark")).to_be_visible()
     await expect(page).to_have_title("● Paths on Windows · Ash")
 

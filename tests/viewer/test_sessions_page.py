@@ -16,9 +16,8 @@ from playwright.async_api import Locator, Page, Route, expect
 from tests.shared.records import claude
 from tests.viewer.browser import elapse, still
 from tests.viewer.hostile import PAYLOADS
+from tests.viewer.tabs import Tabs
 
-NOW = "2026-03-10T12:00:00Z"
-"""The page's clock: at this time the date is the same in nearly all time zones."""
 TODAY, YESTERDAY = "2026-03-10T11:00:00Z", "2026-03-09T12:00:00Z"
 BEFORE, LONG_BEFORE = "2026-02-03T12:00:00Z", "2026-01-02T12:00:00Z"
 
@@ -76,10 +75,9 @@ async def store(ash: str) -> AsyncIterator[Store]:
         yield Store(client)
 
 
-@pytest.fixture
-async def page(page: Page) -> Page:
-    await page.clock.install(time=NOW)
-    return page
+@pytest.fixture(scope="module")
+def tabs(tabs_with_clock: Tabs) -> Tabs:
+    return tabs_with_clock
 
 
 def user(text: str, at: str) -> dict[str, Any]:

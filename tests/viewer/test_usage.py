@@ -16,8 +16,8 @@ from ash_server.settings import Settings
 from ash_shared.model.usage.reasons import REASONS
 from tests.server.api.conftest import served
 from tests.shared.records import claude
+from tests.viewer.tabs import Tabs
 
-NOW = "2026-03-10T12:00:00Z"
 TODAY, YESTERDAY, BEFORE = "2026-03-10T11:00:00Z", "2026-03-09T12:00:00Z", "2026-01-12T12:00:00Z"
 OPUS, HAIKU, UNPRICED = "claude-opus-4-5-20251101", "claude-haiku-4-5-20251001", "gemini-of-nobody"
 TOKEN = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0dF3gH6"
@@ -77,10 +77,9 @@ async def store(ash: str) -> AsyncIterator[Store]:
         yield Store(client)
 
 
-@pytest.fixture
-async def page(page: Page) -> Page:
-    await page.clock.install(time=NOW)
-    return page
+@pytest.fixture(scope="module")
+def tabs(tabs_with_clock: Tabs) -> Tabs:
+    return tabs_with_clock
 
 
 def answer(model: str, at: str, tokens: int, *, cached: int = 0, cwd: str = "/srv/site") -> dict[str, Any]:
