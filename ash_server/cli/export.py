@@ -1,6 +1,5 @@
 """`ash export`: write sessions to files."""
 
-import asyncio
 import os
 import sys
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from ash_server.cli.common.read_store import ReadStore, StoreToRead, reads_store
 from ash_server.cli.common.server_store import ServerStore
 from ash_server.transfer.exporting.jsonl import FORMATS
 from ash_server.transfer.exporting.to_disk import PutBackRefused, disk_place, put_back
-from ash_server.transfer.exporting.trajectory import SUFFIX, encode_trajectory, write_media
+from ash_server.transfer.exporting.trajectory import SUFFIX, write_trajectory
 from ash_server.transfer.importing.transcript_files import find_homes
 
 _SESSIONS_PAGE = 1000
@@ -119,11 +118,11 @@ async def _export_all(store: ReadStore, folder: Path, export: _Export) -> int:
 
 
 async def _write(store: ReadStore, session_id: UUID, target: Path | None, export: _Export) -> None:
+    if export.form == "atif":
+        await _write_trajectory(store, session_id, target, redacts=export.redacted)
+        return
     if export.form == "otlp":
         await _write_traces(store, session_id, target, redacts=export.redacted)
-        return
-    if export.form not in FORMATS:
-        await _write_trajectory(store, session_id, target, redacts=export.redacted)
         return
     lines = store.read_lines(session_id, export.form, redacts=export.redacted)
     with _open_target(target) as file:
@@ -136,12 +135,10 @@ async def _write_trajectory(
     store: ReadStore, session_id: UUID, target: Path | None, *, redacts: bool
 ) -> None:
     """Write a trajectory. Only a file has a folder next to it; otherwise the document contains its images."""
-    document = await store.read_trajectory(session_id, redacts=redacts)
-    if target is not None and not _is_device(target):
-        await asyncio.to_thread(write_media, document, target)
-    content = await asyncio.to_thread(encode_trajectory, document)
+    has_folder = target is not None and not _is_device(target)
     with _open_target(target) as file:
-        file.write(content)
+        async with aclosing(store.stream_atif(session_id, redacts=redacts)) as parts:
+            await write_trajectory(parts, file, target if has_folder else None)
 
 
 async def _write_traces(store: ReadStore, session_id: UUID, target: Path | None, *, redacts: bool) -> None:

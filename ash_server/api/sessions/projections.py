@@ -237,9 +237,10 @@ async def _render_summary(conversation: ConversationReader, session_id: UUID, _:
     return (await conversation.read_summary(session_id, is_bounded=True)).model_dump_json().encode()
 
 
-async def _render_atif(conversation: ConversationReader, session_id: UUID, redacts: bool) -> bytes:
-    trajectory = await conversation.read_atif(session_id, redacts=redacts)
-    return await asyncio.to_thread(lambda: json.dumps(trajectory.document).encode())
+def _render_atif(
+    conversation: ConversationReader, session_id: UUID, redacts: bool
+) -> AsyncGenerator[bytes, None]:
+    return conversation.stream_atif(session_id, redacts=redacts)
 
 
 def _render_otel_genai(
@@ -256,7 +257,7 @@ def _render_otlp(
 
 PROJECTIONS: Mapping[str, _Projection | _Streamed] = {
     "anthropic-messages": _messages(AnthropicFold, msgspec.json.encode),
-    "atif": _Projection(_render_atif, JSON),
+    "atif": _Streamed(_render_atif),
     "claude-prompt": _Streamed(_render_claude_prompt, "text/plain"),
     "codex-prompt": _Streamed(_render_codex_prompt, "text/plain"),
     "openai-messages": _messages(OpenAiFold, msgspec.json.encode),
@@ -325,8 +326,9 @@ class ProjectionController(Controller):
         Messages and prompts are sent while the session is read, so sessions may have any length. If an error
         occurs after the first bytes, the response ends without its last chunk, and its JSON is incomplete. A
         result that follows its call after more than 1,000 messages or 64 MiB counts as missing; after more
-        than 100 messages in `ui-messages`, it is data of a later message. `otlp` and `otel-genai` are sent while
-        a long session is read for the second time. `atif` is limited to 64 MiB.
+        than 100 messages in `ui-messages`, it is data of a later message. `atif`, `otlp` and `otel-genai` are
+        sent while a long session is read for the second time; in `atif`, a result more than 64 MiB after its
+        call is a step of its own.
         """
         projection = PROJECTIONS.get(name)
         if projection is None:

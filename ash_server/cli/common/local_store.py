@@ -148,13 +148,11 @@ class LocalStore:
             async for chunk in chunks:
                 yield chunk
 
-    async def read_trajectory(self, session: UUID, *, redacts: bool) -> Any:
-        return (await self.store.conversation.read_atif(session, redacts=redacts)).document
+    def stream_atif(self, session: UUID, *, redacts: bool) -> AsyncGenerator[bytes, None]:
+        return self.store.conversation.stream_atif(session, redacts=redacts)
 
-    async def stream_otlp(self, session: UUID, *, redacts: bool) -> AsyncGenerator[bytes, None]:
-        async with aclosing(self.store.conversation.stream_otlp(session, redacts=redacts)) as parts:
-            async for part in parts:
-                yield part
+    def stream_otlp(self, session: UUID, *, redacts: bool) -> AsyncGenerator[bytes, None]:
+        return self.store.conversation.stream_otlp(session, redacts=redacts)
 
     async def read_drift(self, *, limit: int) -> DriftReport:
         return await self.store.drift.report(limit=limit)

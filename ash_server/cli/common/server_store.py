@@ -1,9 +1,8 @@
 """The client of a server, with what only commands read."""
 
-import json
 from collections.abc import AsyncGenerator, Iterable
 from dataclasses import replace
-from typing import Any, NamedTuple, Unpack
+from typing import NamedTuple, Unpack
 from uuid import UUID
 
 import msgspec
@@ -79,12 +78,16 @@ class ServerStore(AsyncAshClient):
             async for chunk in response.aiter_raw():
                 yield chunk
 
-    async def read_trajectory(self, session: SessionId, *, redacts: bool) -> Any:
-        path = f"/api/sessions/{session}/projections/atif"
-        return await self.send(Request("GET", path, json.loads, _redaction(redacts=redacts)))
+    def stream_atif(self, session: SessionId, *, redacts: bool) -> AsyncGenerator[bytes, None]:
+        return self._stream_projection(session, "atif", redacts=redacts)
 
-    async def stream_otlp(self, session: SessionId, *, redacts: bool) -> AsyncGenerator[bytes, None]:
-        path = f"/api/sessions/{session}/projections/otlp"
+    def stream_otlp(self, session: SessionId, *, redacts: bool) -> AsyncGenerator[bytes, None]:
+        return self._stream_projection(session, "otlp", redacts=redacts)
+
+    async def _stream_projection(
+        self, session: SessionId, name: str, *, redacts: bool
+    ) -> AsyncGenerator[bytes, None]:
+        path = f"/api/sessions/{session}/projections/{name}"
         request = Request("GET", path, bytes, _redaction(redacts=redacts))
         async with self.open(request, accept="application/json") as response:
             async for chunk in response.aiter_raw():

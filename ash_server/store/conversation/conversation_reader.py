@@ -4,17 +4,14 @@ from uuid import UUID
 
 from ash_server.store.borrowed import Resource, read, read_pages
 from ash_server.store.connections.pool import Connect
-from ash_server.store.conversation.projection_inputs import (
-    read_atif,
-    read_events,
-    read_summary,
-)
+from ash_server.store.conversation.projection_inputs import read_events, read_summary
 from ash_server.store.conversation.session_changes import read_changes
 from ash_server.store.conversation.session_comparison import read_comparison
 from ash_server.store.conversation.standard_pages import get_conversation, get_event_pages, get_pages
 from ash_server.store.conversation.standing_events import stream_standing
 from ash_server.store.conversation.streamed_attributes import stream_otel_genai
 from ash_server.store.conversation.streamed_traces import stream_otlp
+from ash_server.store.conversation.streamed_trajectories import stream_atif
 from ash_server.store.log.totals import count_items, list_behind
 from ash_shared.projections import SessionSummary
 from ash_shared.projections.item_counts import ItemCounts
@@ -28,9 +25,9 @@ class ConversationReader(Resource):
     stream_event_pages = read_pages(get_event_pages)
     read_events = read_pages(read_events)
     stream_standing = read_pages(stream_standing)
+    stream_atif = read_pages(stream_atif)
     stream_otel_genai = read_pages(stream_otel_genai)
     stream_otlp = read_pages(stream_otlp)
-    read_atif = read_pages(read_atif)
     read_changes = read_pages(read_changes)
     compare = read_pages(read_comparison)
     list_behind = read(list_behind)

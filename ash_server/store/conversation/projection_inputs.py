@@ -1,34 +1,27 @@
 """Inputs of projections: the events of a stored session, read page by page, without the parts a projection ignores."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import aclosing, nullcontext, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import aclosing, suppress
 from functools import partial
 from typing import Any
 from uuid import UUID
 
-from ash_server.errors import SessionChanged, SessionNotFound, SessionTooLarge
+from ash_server.errors import SessionChanged, SessionTooLarge
 from ash_server.prices.errors import PricesError
 from ash_server.store.connections.pool import Connect
 from ash_server.store.conversation.model_counts import counting_of
-from ash_server.store.conversation.redacted_rows import redact_message, redact_standard_messages
-from ash_server.store.conversation.standard_pages import get_pages, size_of
+from ash_server.store.conversation.redacted_rows import redact_message
 from ash_server.store.conversation.standing_events import stream_standing
 from ash_server.store.conversation.subagent_spending import read_total_spending
 from ash_server.store.log.events import get_open_turn
 from ash_server.store.log.totals import Copies, read_summary_of_log
 from ash_server.store.message_pages import StoredMessage, list_messages
-from ash_server.store.session_rows import TreeSession, get_session, get_tree
+from ash_server.store.session_rows import get_session
 from ash_server.store.usage.reports import default_prices
 from ash_server.store.usage.session_usage import read_session_usage
 from ash_shared.eventlog import Event
-from ash_shared.model.message import StandardMessage
-from ash_shared.projections import (
-    AtifExport,
-    SessionSummary,
-    SubagentMessages,
-    to_atif,
-)
+from ash_shared.projections import SessionSummary
 from ash_shared.records.json_text import decode_json
 
 MAX_READS = 3
@@ -102,73 +95,8 @@ async def read_requests(connect: Connect, session_id: UUID, *, redacts: bool) ->
     )
 
 
-async def read_atif(
-    connect: Connect, session_id: UUID, *, media_folder: str | None = None, redacts: bool = False
-) -> AtifExport:
-    """Return the trajectory of `to_atif`, with the trajectories of the stored sessions of subagents.
-
-    `redacts`: without secrets. Raises SessionNotFound, SessionTooLarge.
-    """
-    async with connect() as conn:
-        await get_session(conn, session_id)
-        tree = await get_tree(conn, session_id)
-    agents: dict[str, SubagentMessages] = {}
-    size = 0
-    for session in sorted(tree, key=lambda each: each.id != session_id):
-        is_known = session.agent_id is None or session.agent_id in agents or session.id == session_id
-        name = str(session.id) if is_known else str(session.agent_id)
-        with suppress(SessionNotFound) if session.id != session_id else nullcontext():  # deleted meanwhile
-            messages, size = await _read_messages(connect, session.id, size)
-            copied = await _copied_ids(connect, session, messages)
-            shown = await asyncio.to_thread(redact_standard_messages, messages) if redacts else messages
-            agents[name] = SubagentMessages(name, shown, copied)
-    own = agents.pop(str(session_id))
-    records = await read_requests(connect, session_id, redacts=redacts)
-    return await asyncio.to_thread(
-        lambda: to_atif(
-            own.messages,
-            session_id=str(session_id),
-            records=records,
-            subagents=agents.values(),
-            copied=own.copied,
-            media_folder=media_folder,
-        )
-    )
-
-
-async def _copied_ids(
-    connect: Connect, session: TreeSession, messages: Iterable[StandardMessage]
-) -> frozenset[str]:
-    """Return the ids of the messages that were copied from another stored session."""
-    if not session.copied_messages:
-        return frozenset()
-    own: set[str] = set()
-    async with aclosing(get_pages(connect, session.id, after=session.copied_messages)) as pages:
-        async for page in pages:
-            own.update(message.id for message in page)
-    return frozenset(message.id for message in messages if message.id not in own)
-
-
-async def _read_messages(
-    connect: Connect, session_id: UUID, size: int = 0
-) -> tuple[list[StandardMessage], int]:
-    """Return the standard messages of a session, and their size added to `size`. Raises SessionTooLarge."""
-    messages: list[StandardMessage] = []
-    async with aclosing(get_pages(connect, session_id)) as pages:
-        async for page in pages:
-            messages += page
-            size += await asyncio.to_thread(_size_of_messages, page)
-            if size > MAX_BYTES:
-                raise SessionTooLarge
-    return messages, size
-
-
 _MARKS_OF_REQUESTS = ('"model_provider"', '"schema_version"', '"tools"')
 """Texts with one of the marks may define tools, or state the agent."""
-
-
-def _size_of_messages(messages: Sequence[StandardMessage]) -> int:
-    return sum(map(size_of, messages))
 
 
 def _records_of_requests(stored: Iterable[StoredMessage]) -> Iterator[Any]:

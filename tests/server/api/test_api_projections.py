@@ -39,6 +39,7 @@ from ash_shared.projections import (
     to_session_summary,
     to_ui_messages,
 )
+from tests.server.trajectories import read_trajectory
 from tests.shared.records import claude
 from tests.shared.records.events import numbered, token_usage, tool_call, tool_result, wire_event
 
@@ -174,7 +175,7 @@ async def test_trajectories_mark_messages_copied_from_another_session(store: Sto
     await store.messages.append(fork.id, [answer("m1"), answer("m2")])
     await store.transcripts.set_copy(fork.id, Copy(original.id, 1))
 
-    document = (await store.conversation.read_atif(fork.id)).document
+    document = await read_trajectory(store, fork.id)
 
     steps = [
         (each["message"], each.get("is_copied_context"), "metrics" in each) for each in document["steps"]

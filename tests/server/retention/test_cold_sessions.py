@@ -36,6 +36,7 @@ from ash_server.store.message_pages import StoredMessage
 from ash_server.store.prepare import NewMessage
 from ash_server.transfer.exporting.jsonl import FORMATS
 from ash_shared.model.message import StoredKind
+from tests.server.trajectories import read_trajectory
 from tests.shared.records.events import wire_event
 from tests.waiting import TIMEOUT
 
@@ -99,7 +100,7 @@ READERS: dict[str, Callable[[Store, UUID], Awaitable[Any]]] = {
     "blocks": lambda store, id: store.messages.list_blocks(id),
     "message": lambda store, id: store.messages.get_message(id, 3),
     "conversation": lambda store, id: store.conversation.get_page(id, after=0, limit=10),
-    "trajectory": lambda store, id: store.conversation.read_atif(id, redacts=False),
+    "trajectory": read_trajectory,
     "cursor": lambda store, id: store.events.get_stored_events(id, after="e1"),
     "hits": lambda store, id: store.search.find_in_session(id, "zebra"),
     "hits of a session": lambda store, id: store.search.search("zebra", session_id=id),

@@ -14,6 +14,7 @@ from ash_server.transfer.importing.documents import exports
 from ash_server.transfer.importing.documents.folders import folder_at
 from ash_server.transfer.importing.file_import import ImportedFile, import_file
 from ash_server.transfer.importing.transcript_files import external_id, find_files
+from tests.server.trajectories import read_trajectory
 from tests.shared.providers.test_chat_exports import conversation, node, text
 from tests.shared.providers.test_cline_session import SESSION, answer, document, prompt
 from tests.shared.providers.test_cline_task import said
@@ -31,7 +32,7 @@ async def import_all(store: Store, folder: Path) -> list[ImportedFile]:
 
 
 async def texts(store: Store, session_id: UUID) -> list[str]:
-    exported = (await store.conversation.read_atif(session_id)).document
+    exported = await read_trajectory(store, session_id)
     messages = (each["message"] for each in exported["steps"])
     return [each if isinstance(each, str) else each[0]["text"] for each in messages]
 

@@ -15,6 +15,7 @@ from ash_server.transfer.importing.file_import import ImportedFile, import_file
 from ash_server.transfer.importing.parents import find_parent, read_head
 from ash_server.transfer.pushing import push_file
 from tests.server.cli.test_push_command import served_store
+from tests.server.trajectories import read_trajectory
 from tests.shared.records.atif import SUBAGENT, WITH_SUBAGENT, step, trajectory
 
 Import = Callable[[Path], Awaitable[ImportedFile]]
@@ -115,7 +116,7 @@ async def test_a_later_version_of_a_document_supersedes_its_steps(
 
 
 async def texts(store: Store, session_id: UUID) -> list[str]:
-    exported = (await store.conversation.read_atif(session_id)).document
+    exported = await read_trajectory(store, session_id)
     return [each["message"] for each in exported["steps"]]
 
 
