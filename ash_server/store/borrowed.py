@@ -262,6 +262,13 @@ def change_session(
     return _borrow_and_wake(lambda connections, _: connections.changes(), function)
 
 
+def change_facts(
+    function: Callable[Concatenate[AsyncConnection, UUID, P], Awaitable[bool]],
+) -> Callable[Concatenate[Resource, UUID, P], Coroutine[Any, Any, bool]]:
+    """Declare a method like `change_session` that wakes subscribers only if the function returns True."""
+    return _borrow_and_wake(lambda connections, _: connections.changes(), function, wakes=bool)
+
+
 def read_pages(function: Callable[Concatenate[Connect, P], T]) -> Callable[Concatenate[Resource, P], T]:
     """Declare a method that borrows a connection for each page it reads, so that a slow caller holds none."""
 
@@ -298,6 +305,7 @@ def _borrow(
 def _borrow_and_wake(
     lend: Callable[[Connections, UUID], AbstractAsyncContextManager[AsyncConnection]],
     function: Callable[Concatenate[AsyncConnection, UUID, P], Awaitable[T]],
+    wakes: Callable[[T], bool] = lambda _: True,
 ) -> Callable[Concatenate[Resource, UUID, P], Coroutine[Any, Any, T]]:
     async def method(self: Resource, session_id: UUID, /, *args: P.args, **kwargs: P.kwargs) -> T:
         while True:
@@ -307,7 +315,8 @@ def _borrow_and_wake(
             except DatabaseError as error:
                 await _restore(self._connections, error)
             else:
-                self._wake(session_id)
+                if wakes(result):
+                    self._wake(session_id)
                 return result
 
     return _describe(method, function)

@@ -24,7 +24,7 @@ from ash_server.errors import (
 from ash_server.ids import uuid7
 from ash_server.store import session_rows
 from ash_server.store.access.shares import SessionEnd
-from ash_server.store.borrowed import Resource, change, change_session, read, write
+from ash_server.store.borrowed import Resource, change, change_facts, change_session, read, write
 from ash_server.store.connections.pool import change_row, one_transaction
 from ash_server.store.connections.replication import has_reached
 from ash_server.store.connections.tenants import Tenant, tenant_of
@@ -301,31 +301,40 @@ async def set_lacks_final_newline(
 
 async def set_file_time(
     conn: AsyncConnection, session_id: UUID, modified_at: datetime, *, has_grown: bool
-) -> None:
-    """Store when the imported file was modified; without new lines, the earliest time is kept: it may be a copy."""
-    await change_row(
-        conn, SQL.set_file_time, {"id": session_id, "modified_at": modified_at, "has_grown": has_grown}
-    )
+) -> bool:
+    """Store when the imported file was modified; without new lines, the earliest time is kept: it may be a copy.
+
+    Return True if that is another time.
+    """
+    params = {"id": session_id, "modified_at": modified_at, "has_grown": has_grown}
+    return await change_row(conn, SQL.set_file_time, params) > 0
 
 
-async def set_agent(conn: AsyncConnection, session_id: UUID, agent: str) -> None:
-    """Store which agent wrote the session, if it is not the one that its source names; the first one stays."""
-    await change_row(conn, SQL.set_agent, {"id": session_id, "agent": agent})
+async def set_agent(conn: AsyncConnection, session_id: UUID, agent: str) -> bool:
+    """Store which agent wrote the session, if it is not the one that its source names; the first one stays.
+
+    Return True if it was stored.
+    """
+    return await change_row(conn, SQL.set_agent, {"id": session_id, "agent": agent}) > 0
 
 
-async def set_tool_title(conn: AsyncConnection, session_id: UUID, title: str, *, is_typed: bool) -> None:
-    """Store a title that a tool keeps apart from its transcript, unless the session has one of a higher rank."""
+async def set_tool_title(conn: AsyncConnection, session_id: UUID, title: str, *, is_typed: bool) -> bool:
+    """Store a title that a tool keeps apart from its transcript, unless the session has one of a higher rank.
+
+    Return True if the title has changed.
+    """
     check_text(title, "the title")
     rank = RENAMED if is_typed else FROM_TOOL
-    await change_row(conn, SQL.set_tool_title, {"id": session_id, "title": shorten(title), "rank": rank})
+    params = {"id": session_id, "title": shorten(title), "rank": rank}
+    return await change_row(conn, SQL.set_tool_title, params) > 0
 
 
 async def set_parent(
     conn: AsyncConnection, session_id: UUID, parent_id: UUID, external_id: str | None = None
-) -> None:
+) -> bool:
     """Link the session to the one it was started from, unless it has a parent.
 
-    The parent need not be stored: until it is, the session shows its external id.
+    The parent need not be stored: until it is, the session shows its external id. Return True if the link has changed.
     """
     at_path = await _fetch_id(conn, SQL.find_at_path, [external_id, session_id])
     current = await _fetch_id(conn, SQL.get_parent, [session_id])
@@ -337,7 +346,7 @@ async def set_parent(
         "at_path": at_path,
         "replaced": current if is_replaced else None,
     }
-    await change_row(conn, SQL.set_parent, params)
+    return await change_row(conn, SQL.set_parent, params) > 0
 
 
 async def recreate_session(
@@ -443,10 +452,10 @@ class SessionStore(Resource):
     list_tags = read(list_tags)
     _update_labels = change_session(update_labels)
     _read_activities = read(read_activities)
-    set_file_time = change(set_file_time)
-    set_agent = change(set_agent)
-    set_tool_title = change(set_tool_title)
-    set_parent = change(set_parent)
+    set_file_time = change_facts(set_file_time)
+    set_agent = change_facts(set_agent)
+    set_tool_title = change_facts(set_tool_title)
+    set_parent = change_facts(set_parent)
     delete = change_session(delete_session)
     delete_unchanged = change_session(delete_unchanged_session)
     list_unchanged = read(list_unchanged)

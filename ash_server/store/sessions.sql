@@ -32,12 +32,12 @@ UPDATE sessions SET metadata = %s, updated_at = statement_timestamp() WHERE id =
 -- The agent that wrote the session, as the first key of the metadata, unless that key is set.
 UPDATE sessions
 SET metadata = '{"agent":' || to_json(%(agent)s::text)::text
-    || CASE WHEN metadata = '{}' THEN '}' ELSE ',' || substr(metadata, 2) END
+    || CASE WHEN metadata = '{}' THEN '}' ELSE ',' || substr(metadata, 2) END, updated_at = statement_timestamp()
 WHERE id = %(id)s AND NOT starts_with(metadata, '{"agent":')
 
 -- name: set_tool_title
 -- The title of a session, unless it has one of a higher rank, or this one.
-UPDATE sessions SET title = %(title)s, title_priority = %(rank)s
+UPDATE sessions SET title = %(title)s, title_priority = %(rank)s, updated_at = statement_timestamp()
 WHERE id = %(id)s AND title_priority <= %(rank)s AND (title, title_priority) IS DISTINCT FROM (%(title)s, %(rank)s)
   AND %(title)s::text IS NOT NULL
 
@@ -52,7 +52,8 @@ SELECT parent_id FROM sessions WHERE id = %s
 -- name: set_parent
 -- A parent, unless there is another one.
 UPDATE sessions
-SET parent_id = coalesce(%(at_path)s::uuid, %(parent_id)s), parent_external_id = %(parent_external_id)s
+SET parent_id = coalesce(%(at_path)s::uuid, %(parent_id)s), parent_external_id = %(parent_external_id)s,
+    updated_at = statement_timestamp()
 WHERE id = %(id)s AND (
     parent_id IS NULL
     OR (parent_id = %(parent_id)s AND parent_external_id IS NULL)
@@ -61,9 +62,11 @@ WHERE id = %(id)s AND (
 -- name: set_file_time
 -- When the file was modified. Without new lines it may be a copy, so the earlier time is kept.
 UPDATE sessions
-SET file_modified_at = CASE
-    WHEN %(has_grown)s THEN %(modified_at)s ELSE least(file_modified_at, %(modified_at)s) END
-WHERE id = %(id)s
+SET file_modified_at = %(modified_at)s, updated_at = statement_timestamp()
+WHERE id = %(id)s AND (
+    file_modified_at IS NULL
+    OR file_modified_at > %(modified_at)s
+    OR (%(has_grown)s AND file_modified_at < %(modified_at)s))
 
 -- name: lacks_final_newline
 -- Whether the file had no final newline.

@@ -12,8 +12,8 @@ from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
 from ash_server.ids import uuid7
-from ash_server.store.borrowed import Resource, change, read
-from ash_server.store.connections.pool import change_row, one_transaction
+from ash_server.store.borrowed import Resource, change, change_session, read
+from ash_server.store.connections.pool import change_row, change_rows, one_transaction
 from ash_server.store.connections.tenants import tenant_of
 from ash_server.store.facts.replacements import find_transcript, list_stored_names
 from ash_server.store.log import writer
@@ -141,9 +141,10 @@ async def set_missing_names(conn: AsyncConnection, session_id: UUID, lineage: Se
     await change_row(conn, SQL.set_missing_names, [None if lineage is None else list(lineage), session_id])
 
 
-async def replace_parent(conn: AsyncConnection, old: UUID, new: UUID) -> None:
-    """Change the parent of all sessions that name the old one."""
-    await change_row(conn, SQL.replace_parent, [new, old])
+async def replace_parent(conn: AsyncConnection, old: UUID, new: UUID) -> list[UUID]:
+    """Change the parent of all sessions that name the old one, and return their ids."""
+    rows = await change_rows(conn, SQL.replace_parent, [new, old])
+    return [id for (id,) in await rows.fetchall()]
 
 
 async def list_relatives(conn: AsyncConnection, session_id: UUID) -> list[Relative]:
@@ -178,9 +179,14 @@ class TranscriptStore(Resource):
     find_candidate = read(find_candidate)
     set_names = change(set_names)
     set_missing_names = change(set_missing_names)
-    replace_parent = change(replace_parent)
+    _replace_parent = change(replace_parent)
     list_relatives = read(list_relatives)
-    set_copy = change(set_copy)
+    set_copy = change_session(set_copy)
     list_imported = read(list_imported)
     find_transcript = change(find_transcript)
     list_stored_names = read(list_stored_names)
+
+    async def replace_parent(self, old: UUID, new: UUID) -> None:
+        """Change the parent of all sessions that name the old one."""
+        for child in await self._replace_parent(old, new):
+            self._wake(child)

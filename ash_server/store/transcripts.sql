@@ -43,7 +43,7 @@ UPDATE sessions SET lineage = %s, path = coalesce(path, external_id) WHERE id = 
 
 -- name: replace_parent
 -- Subagents that were imported before their parent name the session that its path would have made.
-UPDATE sessions SET parent_id = %s WHERE parent_id = %s
+UPDATE sessions SET parent_id = %s, updated_at = statement_timestamp() WHERE parent_id = %s RETURNING id
 
 -- name: list_relatives
 -- The sessions that have a name in common with a session, originals before their copies.
@@ -58,7 +58,7 @@ LIMIT {max_relatives}
 
 -- name: set_copy
 -- The mark of a copy, or none.
-UPDATE sessions SET copy_of = %s, copied_messages = %s WHERE id = %s
+UPDATE sessions SET copy_of = %s, copied_messages = %s, updated_at = statement_timestamp() WHERE id = %s
 
 -- name: list_imported_paths
 -- The stored paths among some.

@@ -11,7 +11,7 @@ from uuid import uuid4
 from weakref import WeakSet
 
 import psycopg
-from psycopg import AsyncConnection, sql
+from psycopg import AsyncConnection, AsyncCursor, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
@@ -238,10 +238,16 @@ async def one_transaction(conn: AsyncConnection) -> AsyncGenerator[None, None]:
 
 async def change_row(conn: AsyncConnection, query: str, params: Sequence[Any] | Mapping[str, Any]) -> int:
     """Change session rows, which writers may have locked. Returns the number of changed rows."""
+    return (await change_rows(conn, query, params)).rowcount
+
+
+async def change_rows(
+    conn: AsyncConnection, query: str, params: Sequence[Any] | Mapping[str, Any]
+) -> AsyncCursor[Any]:
+    """Like `change_row`, but return the cursor with the rows that the statement returns."""
     is_alone = isinstance(conn, Connection) and conn.is_distributed and conn.is_idle
     async with one_transaction(conn) if is_alone else nullcontext():
-        cursor = await conn.execute(query, params)
-    return cursor.rowcount
+        return await conn.execute(query, params)
 
 
 def is_distributed(conn: AsyncConnection) -> bool:

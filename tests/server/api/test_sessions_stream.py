@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -20,6 +21,7 @@ from ash_server.store.messages import append
 from ash_server.store.prepare import prepare_message
 from ash_server.store.session_rows import get_session
 from ash_server.store.sessions import create_session, delete_session, update_session
+from ash_server.store.transcripts import Copy
 from tests.cluster import fetch_as_owner
 from tests.server.live.test_hub import wait_for_listener
 from tests.server.test_chaos import KILL_LISTENER
@@ -153,6 +155,72 @@ async def test_polling_finds_changes_without_notification(
     await subscriber.receives("session", id=str(other))
 
     assert len(subscriber.all("session")) == 3
+
+
+async def mark_as_copy(store: Store, session_id: UUID) -> None:
+    original = await store.sessions.create()
+    await store.transcripts.set_copy(session_id, Copy(original.id, 1))
+
+
+WRITTEN_AT, PARENT = datetime(2026, 3, 3, 10, tzinfo=UTC), UUID(int=1)
+ImportedFact = Callable[[Store, UUID], Awaitable[object]]
+FACTS: dict[str, tuple[ImportedFact, dict[str, Any]]] = {
+    "a time": (
+        lambda store, id: store.sessions.set_file_time(id, WRITTEN_AT, has_grown=True),
+        {"fileModifiedAt": "2026-03-03T10:00:00Z"},
+    ),
+    "an agent": (
+        lambda store, id: store.sessions.set_agent(id, "openclaude"),
+        {"metadata": {"agent": "openclaude"}},
+    ),
+    "a title": (
+        lambda store, id: store.sessions.set_tool_title(id, "Herons", is_typed=False),
+        {"title": "Herons"},
+    ),
+    "a parent": (
+        lambda store, id: store.sessions.set_parent(id, PARENT, "parent"),
+        {"parentExternalId": "parent"},
+    ),
+    "a copy": (mark_as_copy, {"copiedMessages": 1}),
+}
+"""Facts that an import stores after the messages, each with the fields that show it."""
+
+
+@pytest.mark.parametrize("fact", FACTS)
+async def test_facts_of_imports_are_sent(store: Store, subscriber: Subscriber, fact: str) -> None:
+    change, shown = FACTS[fact]
+    session_id = (await store.sessions.create()).id
+    before = await subscriber.receives("session", id=str(session_id))
+    await change(store, session_id)
+    after = await subscriber.receives("session", id=str(session_id), **shown)
+
+    assert after["updatedAt"] > before["updatedAt"]
+
+
+async def test_facts_that_stay_the_same_are_not_sent(store: Store, subscriber: Subscriber) -> None:
+    """An import repeats them each time."""
+    session_id = (await store.sessions.create()).id
+    repeated = [change for name, (change, _) in FACTS.items() if name != "a copy"]
+    for change in repeated:
+        await change(store, session_id)
+    updated_at = (await store.sessions.get(session_id)).updated_at
+    with store.hub.watch_changes() as changes:
+        for change in repeated:
+            await change(store, session_id)
+
+        assert changes.take()[0] == set()
+    assert (await store.sessions.get(session_id)).updated_at == updated_at
+
+
+async def test_another_parent_is_sent(store: Store, subscriber: Subscriber) -> None:
+    """The parent of subagents that were imported before it may be another session than its path has named."""
+    parent = await store.sessions.create()
+    child = await store.sessions.create(parent_id=PARENT)
+    other = await store.sessions.create()
+    await subscriber.receives("session", id=str(other.id))  # nothing about the child is left to be sent
+    await store.transcripts.replace_parent(PARENT, parent.id)
+
+    await subscriber.receives("session", id=str(child.id), parentId=str(parent.id))
 
 
 async def test_changes_are_coalesced(
