@@ -1,11 +1,12 @@
 /** The page of running sessions, with their current activity; those that wait for the person come first. */
-import { getJson, likePage, withQuery } from "./lib/api.js";
+import { getJson, isAborted, likePage, withQuery } from "./lib/api.js";
 import { ABANDONED_MS, activityOf, keepElapsed } from "./lib/activity-text.js";
 import { el, morph, setChildren } from "./lib/dom.js";
 import { listenForKeys } from "./lib/keyboard.js";
 import { pageHeader } from "./lib/page-header.js";
 import { agentOf } from "./lib/source-names.js";
 import { errorPlaceholder, placeholder, skeleton } from "./lib/placeholders.js";
+import { MissedChanges } from "./sessions/missed-changes.js";
 import { isImported, lastActivity } from "./sessions/session-groups.js";
 import { Notifier } from "./sessions/notifier.js";
 import { rowLink } from "./sessions/session-row.js";
@@ -24,6 +25,10 @@ class LivePage {
   rows = new Map();
   /** @type {Element | undefined} */
   empty;
+  missed = new MissedChanges();
+  loading = new AbortController();
+  /** Whether the last list could not be loaded: the changes alone would be a part of it. */
+  hasFailed = false;
 
   constructor() {
     this.notifier = new Notifier();
@@ -54,17 +59,25 @@ class LivePage {
   }
 
   async load() {
+    this.loading.abort();
+    const { signal } = (this.loading = new AbortController());
     try {
       const since = new Date(Date.now() - ABANDONED_MS).toISOString();
-      const { sessions } = await getJson(withQuery("/api/sessions", { since, limit: MAX_SESSIONS, activity: true }));
-      this.sessions = new Map(sessions.map((session) => [session.id, session]));
+      const address = withQuery("/api/sessions", { since, limit: MAX_SESSIONS, activity: true });
+      const { page, changes } = await this.missed.during(() => getJson(address, { signal }));
+      this.sessions = new Map(page.sessions.map((session) => [session.id, session]));
+      changes.forEach((session, id) => (session ? this.sessions.set(id, session) : this.sessions.delete(id)));
+      this.hasFailed = false;
       this.show();
     } catch (problem) {
+      if (isAborted(problem)) return;
+      this.hasFailed = true;
       this.contents.replaceChildren(errorPlaceholder(problem, () => this.load()));
     }
   }
 
   update(session) {
+    this.missed.note(session.id, session);
     const before = this.sessions.get(session.id);
     this.sessions.set(session.id, session);
     if (groupOf(session, Date.now())) this.notifier.changed(before, session);
@@ -72,11 +85,13 @@ class LivePage {
   }
 
   remove(id) {
+    this.missed.note(id, undefined);
     this.sessions.delete(id);
     this.show();
   }
 
   show() {
+    if (this.hasFailed) return;
     const now = Date.now();
     /** @type {Record<string, any[]>} */
     const byGroup = { waiting: [], running: [], ended: [] };

@@ -75,6 +75,10 @@ class SessionPage extends SessionView {
   /** @type {Element | undefined} */
   emptyNotice;
   batch = new FrameBatch(() => this.paintIncoming());
+  /** Requests for the session, and the one with the answer that is shown: answers may arrive in another order. */
+  described = { last: 0, shown: 0 };
+  /** The same of the facts that take longer. */
+  factsOf = { last: 0, shown: 0 };
   /** @type {number | undefined} */
   describeTimer;
   /** @type {{due: number, timer: number} | undefined} */
@@ -184,14 +188,17 @@ class SessionPage extends SessionView {
 
   async describe() {
     const before = this.session;
+    const number = ++this.described.last;
     const session = await getJson(this.api);
+    if (number < this.described.shown) return this.describe(); // an answer to a later request, or a change by the user, is shown
     // A session that is deleted and created again may keep its address.
     if (before && before.createdAt !== session.createdAt) this.reload();
-    this.showSession(session);
+    this.showSession(session, number);
     this.pagination.update(this.session.eventCount);
   }
 
-  showSession(session) {
+  showSession(session, number = ++this.described.last) {
+    this.described.shown = number;
     this.session = session;
     this.header.show(session, this.facts);
     this.live.describe(`${sessionTitle(session)} · Ash`, lastTime(session));
@@ -201,6 +208,7 @@ class SessionPage extends SessionView {
   /** Load the facts that take longer. */
   async describeMore() {
     const { session } = this;
+    const number = ++this.factsOf.last;
     const optional = (request) => request.catch(() => undefined);
     const [summary, usage, counts, parent, original, children, facts, changes] = await Promise.all([
       optional(getJson(`${this.api}/projections/session-summary`)),
@@ -212,14 +220,19 @@ class SessionPage extends SessionView {
       optional(getJson(`${this.api}/facts`)),
       session.filesChanged > 0 && optional(getJson(withQuery(`${this.api}/changes`, { diffs: false }))),
     ]);
+    if (number < this.factsOf.shown) return; // later ones are shown
+    this.factsOf.shown = number;
     this.changes.plan = facts?.plan;
     this.facts = { ...this.facts, summary, usage: usage?.answers ? usage : undefined, plan: facts?.plan };
     if (changes) this.autoScroll.paint(() => this.turnChanges.show(changes));
     if (counts) this.filters.setTotals({ ...counts, errors: this.session.errorCount });
     this.header.show(this.session, this.facts);
-    const { parentId: id, copiedMessages } = session;
+    await this.showRelations(session, { parent, original, children });
+  }
+
+  async showRelations({ parentId: id, copiedMessages }, { parent, original, children }) {
     const started = children?.sessions ?? [];
-    this.startHref ??= id && (await optional(this.findStart(id)));
+    this.startHref ??= id && (await this.findStart(id).catch(() => undefined));
     const parentFacts = id && { id, title: "another session", ...parent, start: this.startHref };
     this.header.showRelations(parentFacts, started, original && { ...original, messages: copiedMessages });
     const agents = started.filter(({ agentId }) => agentId !== undefined);
@@ -502,6 +515,8 @@ class SessionPage extends SessionView {
 
   onVisibilityChange() {
     clearTimeout(this.hiddenTimer);
+    // Its title and labels may have been changed elsewhere, which is no event.
+    if (!document.hidden && this.session && !this.isOver) this.describe().catch(() => undefined);
     if (document.hidden) this.hiddenTimer = setTimeout(() => this.disconnect(), HIDDEN_STREAM_MS);
     else if (this.stream.isRunning) this.stream.retry();
     else if (!this.isOver) this.startStream();

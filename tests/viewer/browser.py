@@ -1,5 +1,6 @@
 """The browser of the viewer's tests, the Chromium of the system, and servers for its pages."""
 
+import asyncio
 import os
 import shutil
 import threading
@@ -8,7 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Page, Route, async_playwright
 
 from tests.waiting import TIMEOUT
 
@@ -55,6 +56,47 @@ def http_server(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
         finally:
             server.shutdown()
             thread.join()
+
+
+RECORD_FEED = """
+  globalThis.received = [];
+  globalThis.EventSource = class extends EventSource {
+    constructor(address) {
+      super(address);
+      for (const name of ["session", "deleted"]) {
+        this.addEventListener(name, ({ data }) => received.push(JSON.parse(data).id));
+      }
+    }
+  };
+"""
+"""Script for a page: record the sessions that its stream names."""
+
+
+class HeldAnswers:
+    """Answers of the server that a page receives later."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+        self._are_read, self._are_sent = asyncio.Event(), asyncio.Event()
+
+    async def hold(self, address: str, times: int | None = None) -> None:
+        await self._page.route(address, self._answer, times=times)
+
+    async def wait(self) -> None:
+        """Wait until the server has answered."""
+        await self._are_read.wait()
+
+    async def send(self, *session_ids: str) -> None:
+        """Send the answers once the stream has named these sessions; needs RECORD_FEED."""
+        for id in session_ids:
+            await self._page.wait_for_function("(id) => received.includes(id)", arg=id)
+        self._are_sent.set()
+
+    async def _answer(self, route: Route) -> None:
+        answer = await route.fetch()
+        self._are_read.set()
+        await self._are_sent.wait()
+        await route.fulfill(response=answer)
 
 
 _STILL = """

@@ -9,6 +9,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from tests.shared.records import claude
+from tests.viewer.browser import RECORD_FEED, HeldAnswers
 from tests.viewer.sessions import Session
 
 QUESTION = {"questions": [{"question": "Which port?", "header": "Port", "options": [{"label": "4100"}]}]}
@@ -47,6 +48,39 @@ async def test_list_and_board_say_what_a_session_does(page: Page, running: Sessi
     await running.write(returned("t2"), END)
     await expect(page.locator("[data-group=ended]").locator(row)).to_be_visible()
     await expect(row.locator(".activity")).to_have_count(0)
+
+
+async def test_changes_while_the_board_loads_are_shown(page: Page, running: Session) -> None:
+    """The list was read before them, and arrives after them."""
+    await page.add_init_script(RECORD_FEED)
+    answers = HeldAnswers(page)
+    await answers.hold("**/api/sessions?*")
+    await page.goto(f"{running.address.partition('/sessions/')[0]}/live")
+    await answers.wait()
+    await running.write(returned("t1"), call("t2", "AskUserQuestion", **QUESTION))
+    await answers.send(running.id)
+
+    row = page.locator(f"[data-session-id='{running.id}']")
+    await expect(page.locator("[data-group=waiting]").locator(row)).to_be_visible()
+
+
+async def test_a_board_that_cannot_be_loaded_stays_an_error(
+    page: Page, running: Session, complaints: list[str]
+) -> None:
+    """A change alone would look like the whole board."""
+    await page.add_init_script(RECORD_FEED)
+    await page.route("**/api/sessions?*", lambda route: route.fulfill(status=503, json={"title": "Busy."}))
+    await page.goto(f"{running.address.partition('/sessions/')[0]}/live")
+    await expect(page.locator(".state-title")).to_have_text("Busy.")
+    await running.write(returned("t1"), call("t2", "AskUserQuestion", **QUESTION))
+    await page.wait_for_function("(id) => received.includes(id)", arg=running.id)
+
+    assert await page.inner_text(".state-title") == "Busy."
+    await page.unroute("**/api/sessions?*")
+    await page.click(".state .action")
+    row = page.locator(f"[data-session-id='{running.id}']")
+    await expect(page.locator("[data-group=waiting]").locator(row)).to_be_visible()
+    complaints.clear()
 
 
 NOTIFICATIONS = """

@@ -21,7 +21,7 @@ from ash_server.transfer.exporting.jsonl import FORMATS
 from ash_server.transfer.exporting.trajectory import SUFFIX
 from tests.shared.records import claude
 from tests.shared.records.events import tool_call, tool_result, turn_start, wire_event
-from tests.viewer.browser import still
+from tests.viewer.browser import HeldAnswers, still
 from tests.viewer.logs import SERVER
 from tests.viewer.sessions import Event, Session, new_session
 
@@ -1504,6 +1504,38 @@ async def test_header_is_filled_before_the_log(page: Page, session: Session) -> 
 
     await expect(page.locator(".chat-log .turn")).to_be_attached()
     assert await page.locator(".session-facts").inner_text() != ""
+
+
+SHOW_TAB = "document.dispatchEvent(new Event('visibilitychange'))"
+
+
+async def test_names_that_were_changed_elsewhere_are_shown_with_the_tab(page: Page, session: Session) -> None:
+    await session.add_events(*turns(1))
+    await open_page(page, session.address)
+    await session.client.patch(f"/api/sessions/{session.id}", json={"title": "Renamed"})
+    await page.evaluate(SHOW_TAB)
+
+    await expect(page.locator("h1")).to_have_text("Renamed")
+
+
+async def test_an_earlier_state_of_the_session_does_not_replace_a_later_one(
+    page: Page, session: Session
+) -> None:
+    """Of two requests, the first is answered last: the page asks once more."""
+    await session.add_events(*turns(1))
+    await open_page(page, session.address)
+    answers = HeldAnswers(page)
+    address = f"**/api/sessions/{session.id}"
+    await answers.hold(address, times=1)
+    await page.evaluate(SHOW_TAB)
+    await answers.wait()
+    await session.client.patch(f"/api/sessions/{session.id}", json={"title": "Renamed"})
+    await page.evaluate(SHOW_TAB)
+    await expect(page.locator("h1")).to_have_text("Renamed")
+    async with page.expect_request(address):
+        await answers.send()
+
+    await expect(page.locator("h1")).to_have_text("Renamed")
 
 
 async def test_header_counts_new_events(page: Page, session: Session) -> None:

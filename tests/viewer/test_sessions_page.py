@@ -14,7 +14,7 @@ import pytest
 from playwright.async_api import Locator, Page, Route, expect
 
 from tests.shared.records import claude
-from tests.viewer.browser import elapse, still
+from tests.viewer.browser import RECORD_FEED, HeldAnswers, elapse, still
 from tests.viewer.hostile import PAYLOADS
 from tests.viewer.tabs import Tabs
 
@@ -185,6 +185,9 @@ async def test_loads_all_pages(page: Page, store: Store) -> None:
     for _ in titles:
         await page.keyboard.press("j")
     await expect(page.locator(".list-status")).to_have_text("130 sessions")
+    await expect(page.locator(".session-item")).to_have_count(
+        130
+    )  # changes are counted before they have a row
 
     assert await page.evaluate(TITLES) == titles[::-1]
     await expect(page.locator(".more")).to_be_hidden()
@@ -518,6 +521,54 @@ async def test_refreshes_after_reconnect(page: Page, store: Store, complaints: l
 
     await expect(page.locator(".session-item > a > .session-title")).to_have_text(["Come", "Kept"])
     await expect(page.locator(".session-item[data-live] > a > .session-title")).to_have_text(["Come"])
+    complaints.clear()
+
+
+RECONNECT = "['pagehide', 'pageshow'].forEach((name) => dispatchEvent(new Event(name)))"
+
+
+@pytest.mark.parametrize("moment", ["opened", "connected again"])
+async def test_changes_while_the_list_loads_are_shown(page: Page, store: Store, moment: str) -> None:
+    """The list was read before them, and arrives after them."""
+    kept = await store.make("Kept", user("Go on.", TODAY))
+    gone = await store.make("Gone", user("Go on.", TODAY))
+    await page.add_init_script(RECORD_FEED)
+    answers = HeldAnswers(page)
+    if moment == "opened":
+        await answers.hold("**/api/sessions?*")
+        await page.goto(store.address)
+    else:
+        await open_live(page, store.address)
+        await answers.hold("**/api/sessions?*")
+        await page.evaluate(RECONNECT)
+    await answers.wait()
+    await expect(page.locator(".connection")).to_have_attribute("data-state", "live")
+    come = await store.make("Come", user("Begin.", now()))
+    await store.client.patch(f"/api/sessions/{kept}", json={"title": "Renamed"})
+    await store.client.delete(f"/api/sessions/{gone}")
+    await answers.send(come, kept, gone)
+
+    await expect(page.locator(".session-item > a > .session-title")).to_have_text(["Come", "Renamed"])
+
+
+async def test_a_list_that_could_not_be_loaded_again_is_requested_once_more(
+    page: Page, store: Store, complaints: list[str]
+) -> None:
+    await store.make("Kept", user("Go on.", TODAY))
+    await open_live(page, store.address)
+    await page.route("**/api/sessions/stream", lambda route: route.abort())
+    await page.evaluate(RECONNECT)
+    await expect(page.locator(".connection")).to_have_text("not connected")
+    await store.make("Come", user("Begin.", TODAY))
+    problem = {"title": "The database does not answer.", "status": 503, "code": "database_unavailable"}
+    await answer(page, "**/api/sessions?*", problem, 503)
+    await page.unroute("**/api/sessions/stream")
+    async with page.expect_response(lambda response: response.status == 503):
+        await page.clock.fast_forward(2_000)
+    await page.unroute("**/api/sessions?*")
+    await page.clock.fast_forward(5_000)
+
+    await expect(page.locator(".session-item > a > .session-title")).to_have_text(["Come", "Kept"])
     complaints.clear()
 
 

@@ -6,11 +6,14 @@ import { NO_FILTERS, apiParameters, isNarrowed, matchesFilters } from "./list-fi
 import { isImported } from "./session-groups.js";
 import { LIVE_MS, SessionList } from "./session-list.js";
 import { LoadMore } from "./load-more.js";
+import { MissedChanges } from "./missed-changes.js";
 import { PageCursor } from "./page-cursor.js";
 import { UsageUpdates } from "./usage-updates.js";
 
 const PAGE = 100;
 const MAX_PAGE = 1000;
+/** Time after which a list that could not be loaded again is requested once more. */
+const RETRY_MS = 5_000;
 
 /**
  * Callbacks of both views: `status` shows a text about the list, `clear` removes the filters, `everywhere` searches
@@ -24,6 +27,9 @@ export class ListView {
   filters = NO_FILTERS;
   /** @type {Promise<boolean> | undefined} */
   loading;
+  missed = new MissedChanges();
+  /** @type {number | undefined} */
+  retryTimer;
 
   /**
    * @param {ViewCallbacks} on
@@ -74,11 +80,13 @@ export class ListView {
     this.element.setAttribute("aria-busy", "true");
     if (!this.list.element.isConnected) this.contents.replaceChildren(skeleton());
     this.more.show(false);
+    clearTimeout(this.retryTimer);
     try {
-      const page = await this.pages.first(this.parameters, pageSize(size));
+      const { page, changes } = await this.loadFirst(size);
       this.list.clear();
       this.contents.replaceChildren(this.list.element);
       this.add(page);
+      this.apply(changes);
     } catch (error) {
       if (isAborted(error)) return false;
       this.list.clear();
@@ -91,7 +99,17 @@ export class ListView {
 
   /** Abort pending requests. */
   close() {
+    clearTimeout(this.retryTimer);
     this.pages.abort();
+  }
+
+  loadFirst(size) {
+    return this.missed.during(() => this.pages.first(this.parameters, pageSize(size)));
+  }
+
+  /** @param {Map<string, any>} changes */
+  apply(changes) {
+    changes.forEach((session, id) => (session ? this.update(session) : this.remove(id)));
   }
 
   async loadMore() {
@@ -112,14 +130,17 @@ export class ListView {
   async refresh() {
     await this.loading;
     if (!this.list.element.isConnected) return this.show(this.filters);
+    clearTimeout(this.retryTimer);
     try {
-      const { sessions } = await this.pages.first(this.parameters, pageSize(this.size));
+      const { page, changes } = await this.loadFirst(this.size);
+      const { sessions } = page;
       const active = sessions.filter((session) => isRecent(session) && this.hasNewContent(session));
       this.list.replace(sessions, !this.hasMore);
       active.forEach(({ id }) => this.list.markLive(id));
       this.more.show(this.hasMore);
-    } catch {
-      // The list stays as it is; the next refresh tries again.
+      this.apply(changes);
+    } catch (error) {
+      if (!isAborted(error)) this.retryTimer = setTimeout(() => this.refresh(), RETRY_MS);
     }
     return true;
   }
@@ -131,6 +152,7 @@ export class ListView {
 
   /** Update a session that changed. */
   update(session) {
+    this.missed.note(session.id, session);
     if (!this.list.element.isConnected) return;
     const before = this.list.get(session.id);
     if (!matchesFilters(session, this.filters, Date.now())) {
@@ -150,6 +172,7 @@ export class ListView {
   }
 
   remove(id) {
+    this.missed.note(id, undefined);
     this.list.remove(id);
   }
 

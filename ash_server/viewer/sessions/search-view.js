@@ -7,6 +7,7 @@ import { NO_FILTERS, apiParameters, isNarrowed } from "./list-filters.js";
 import { SearchHits } from "./search-hits.js";
 import { SessionList } from "./session-list.js";
 import { LoadMore } from "./load-more.js";
+import { MissedChanges } from "./missed-changes.js";
 import { PageCursor } from "./page-cursor.js";
 
 const FIRST_TITLES = 5;
@@ -20,6 +21,7 @@ export class SearchView {
   filters = NO_FILTERS;
   /** @type {number | undefined} */
   timer;
+  missed = new MissedChanges();
 
   /**
    * @param {import("./list-view.js").ViewCallbacks} on
@@ -81,10 +83,12 @@ export class SearchView {
   }
 
   update(session) {
+    this.missed.note(session.id, session);
     if (this.titles.get(session.id)) this.titles.update(session);
   }
 
   remove(id) {
+    this.missed.note(id, undefined);
     this.titles.remove(id);
   }
 
@@ -105,9 +109,10 @@ export class SearchView {
     try {
       const words = this.filters.q.replaceAll('"', "");
       const parameters = { ...this.narrowed, usage: true, q: words };
-      const page = await this.titlePages.first(parameters, FIRST_TITLES);
+      const { page, changes } = await this.missed.during(() => this.titlePages.first(parameters, FIRST_TITLES));
       this.titles.clear();
       this.showTitles(page);
+      changes.forEach((session, id) => (session ? this.update(session) : this.remove(id)));
     } catch (error) {
       if (!isAborted(error)) this.titleSection.hidden = true;
     }
