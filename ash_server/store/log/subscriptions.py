@@ -357,15 +357,23 @@ class Hub:
             await self._has_unsent.wait()
             await asyncio.sleep(_NOTIFY_DELAY_SECONDS)
             self._has_unsent.clear()
-            with suppress(psycopg.Error, DatabaseUnavailable, SchemaMismatch):
+            try:
                 await self._notify_others()
+            except (psycopg.Error, DatabaseUnavailable, SchemaMismatch):
+                await asyncio.sleep(RETRY_SECONDS)
+                self._has_unsent.set()
 
     async def _notify_others(self) -> None:
         unsent, self._unsent = self._unsent, set()
-        if unsent:
+        if not unsent:
+            return
+        try:
             async with self._pool.connection() as conn:
                 for tenant, changed in groupby(sorted(unsent), key=itemgetter(0)):
                     await notify(conn, [session_id for _, session_id in changed], self._name, tenant)
+        except BaseException:
+            self._unsent |= unsent  # others may poll for changes, but not for deletions
+            raise
 
     async def _listen(self) -> None:
         """Receive notifications on a dedicated connection. Wake all when it opens: earlier ones may have been lost."""

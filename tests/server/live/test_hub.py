@@ -16,8 +16,9 @@ from uuid import UUID
 
 import psutil
 import pytest
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, OperationalError
 
+from ash_server.errors import DatabaseUnavailable
 from ash_server.store import Store
 from ash_server.store.connections.pool import connect, open_pool
 from ash_server.store.embedded.server import EmbeddedPostgres
@@ -109,6 +110,29 @@ class Reader:
 
 
 # --- Notifications
+
+
+@WITHOUT_POLLING
+async def test_notifications_that_could_not_be_sent_are_sent_later(
+    hub: Hub,
+    database_url: str,
+    connection: AsyncConnection,
+    session_id: UUID,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    failures = [OperationalError("terminated"), DatabaseUnavailable()]
+
+    async def fail_first(*arguments: Any) -> None:
+        if failures:
+            raise failures.pop()
+        await notify(*arguments)
+
+    await wait_for_listener(connection)
+    monkeypatch.setattr(live, "notify", fail_first)
+    async with open_pool(database_url) as pool, Hub(database_url, pool) as other:
+        with hub.watch_changes() as changes:
+            other.wake(session_id)
+            await until(lambda: session_id in changes.take()[0])
 
 
 @WITHOUT_POLLING
