@@ -55,7 +55,9 @@ def read_catalogue(override: Path | None, updated: Path | None) -> Catalogue:
     package = version(PACKAGE)
     update = read_update(updated, package) if updated else None
     own = read_own_prices(override) if override else OwnPrices({})
-    revision = f"{PACKAGE} {package}" + (f", updated {update.fetched:%Y-%m-%d %H:%M}" if update else "")
+    revision = f"{PACKAGE} {package}"
+    if update:
+        revision += f", updated {update.fetched:%Y-%m-%d %H:%M} ({update.digest})"
     if override:
         revision += f", own prices {own.digest}"
     lists, fetched = (update.lists, update.fetched) if update else (_package_lists(), None)

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +31,8 @@ class StoredPrices(NamedTuple):
 
     fetched: datetime
     lists: PriceLists
+    digest: str
+    """Eight digits of the SHA-256 of the file."""
 
 
 def read_update(path: Path, package: str) -> StoredPrices | None:
@@ -41,7 +44,8 @@ def read_update(path: Path, package: str) -> StoredPrices | None:
         stored = decode(content)
         if stored["package"] != package:
             return None
-        return StoredPrices(datetime.fromisoformat(stored["fetched"]), read_price_lists(stored["providers"]))
+        fetched, lists = datetime.fromisoformat(stored["fetched"]), read_price_lists(stored["providers"])
+        return StoredPrices(fetched, lists, sha256(content).hexdigest()[:8])
     except OSError as error:
         raise PricesError(f"the prices in {path} cannot be read: {error.strerror}") from error
     except (KeyError, TypeError, ValueError) as error:

@@ -67,7 +67,7 @@ class Prices:
 
     @property
     def revision(self) -> str:
-        """The version of genai-prices or the date of an update, and a digest of one's own prices."""
+        """The version of genai-prices, the time and a digest of an update, and a digest of one's own prices."""
         return self._catalogue.revision
 
     @property

@@ -159,6 +159,7 @@ def test_an_update_replaces_the_prices(server: TlsServer, tmp_path: Path) -> Non
         Cost(9 * DOLLAR),
     ]
     assert updated.revision.startswith(f"{package.revision}, updated 2")
+    assert files.load().revision != updated.revision  # although it was updated in the same minute
 
 
 def test_all_forms_of_prices_are_read(server: TlsServer, tmp_path: Path) -> None:
