@@ -14,7 +14,7 @@ _LENGTH_BYTES = 8
 
 @dataclass(frozen=True)
 class ImportJob:
-    """The first value that a process receives; paths follow."""
+    """The first value that a process receives; paths follow, and snapshots that have changed."""
 
     database_url: str
     """Not an argument of the process, because other users can list these and it may contain a password."""

@@ -40,9 +40,13 @@ async def import_in_process(
     while pending:
         path = pending.pop()
         async with _started_process(job) as process:
+            version = job.snapshots.version
             finish(path, await _import_file(process, path, advance))
             while pending and process.returncode is None:
                 path = pending.pop()
+                if job.snapshots.version != version:
+                    version = job.snapshots.version
+                    _send(process, job.snapshots)
                 finish(path, await _import_file(process, path, advance))
 
 

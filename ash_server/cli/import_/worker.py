@@ -1,5 +1,7 @@
 """A process of `ash import`: receives paths on standard input, and sends the progress and outcome of each file.
 
+Newer snapshots may come between two paths.
+
 It ends with its standard input, even within a file, so that it does not outlive the command.
 """
 
@@ -16,7 +18,7 @@ from ash_server.cli.import_.one_file import import_one_file
 from ash_server.cli.import_.pipe import ImportJob, encode, receive
 from ash_server.garbage import rare_collections
 from ash_server.store import Store
-from ash_server.transfer.importing.databases.sessions import share_snapshots
+from ash_server.transfer.importing.databases.sessions import SharedSnapshots, share_snapshots
 
 
 def main() -> None:
@@ -27,24 +29,27 @@ def main() -> None:
 async def _import_until_input_ends() -> None:
     reader = await _open_input()
     job: ImportJob = await receive(reader)
-    paths = Queue[Path]()
+    received = Queue[Path | SharedSnapshots]()
     importing = asyncio.create_task(
-        run_with_store(job.database_url, partial(_import_files, job=job, paths=paths))
+        run_with_store(job.database_url, partial(_import_files, job=job, received=received))
     )
-    reading = asyncio.create_task(_read_paths(reader, paths))
+    reading = asyncio.create_task(_read_values(reader, received))
     await asyncio.wait({importing, reading}, return_when=asyncio.FIRST_COMPLETED)
     importing.cancel()
     with suppress(asyncio.CancelledError):
         await importing
 
 
-async def _import_files(store: Store, job: ImportJob, paths: Queue[Path]) -> None:
+async def _import_files(store: Store, job: ImportJob, received: Queue[Path | SharedSnapshots]) -> None:
     flushing = store.flushing_once() if job.defers_flushes else nullcontext()
     with share_snapshots(job.snapshots), rare_collections():
         async with flushing:
             while True:
-                path = await paths.get()
-                _send(await import_one_file(store, path, job.homes, job.options, advance=_send))
+                value = await received.get()
+                if isinstance(value, SharedSnapshots):
+                    job.snapshots.replace(value)
+                else:
+                    _send(await import_one_file(store, value, job.homes, job.options, advance=_send))
 
 
 async def _open_input() -> StreamReader:
@@ -53,10 +58,10 @@ async def _open_input() -> StreamReader:
     return reader
 
 
-async def _read_paths(reader: StreamReader, paths: Queue[Path]) -> None:
+async def _read_values(reader: StreamReader, received: Queue[Path | SharedSnapshots]) -> None:
     with suppress(IncompleteReadError):
         while True:
-            paths.put_nowait(await receive(reader))
+            received.put_nowait(await receive(reader))
 
 
 def _send(value: object) -> None:

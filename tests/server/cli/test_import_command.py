@@ -5,10 +5,12 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from uuid import UUID
 
@@ -20,11 +22,17 @@ from psycopg import AsyncConnection
 
 from ash_server.cli.import_ import files, worker
 from ash_server.cli.import_.files import ImportReport, import_discovered, import_paths
+from ash_server.cli.import_.one_file import UnreadFile
 from ash_server.cli.import_.options import ImportOptions
+from ash_server.cli.import_.pipe import ImportJob
+from ash_server.cli.import_.processes import import_in_process
 from ash_server.store import Store
 from ash_server.store.sessions import session_id_for
 from ash_server.transfer.exporting.jsonl import export_messages
 from ash_server.transfer.importing import compressed, zstd
+from ash_server.transfer.importing.databases.codex_names import SessionName
+from ash_server.transfer.importing.databases.sessions import SharedSnapshots, share_snapshots
+from ash_server.transfer.importing.file_import import ImportedFile
 from ash_server.transfer.importing.opencode import session_files
 from ash_server.transfer.importing.transcript_files import (
     external_id,
@@ -33,6 +41,7 @@ from ash_server.transfer.importing.transcript_files import (
     find_transcripts,
 )
 from ash_server.transfer.load import load_session
+from ash_server.transfer.titles import name_of
 from ash_shared.model.session import Session
 from tests.cluster import COUNT_LOCK_WAITS
 from tests.marking import slow_unless
@@ -331,6 +340,44 @@ async def test_processes_import_the_same_in_the_same_order(
     assert (together.total, together.unread) == (alone.total, alone.unread)
     assert len(alone.unread) == 2
     assert await contents(connection) == before
+
+
+class RenamedSession(deque[Path]):
+    """A pending file, twice; Codex gives its session another name in between."""
+
+    def __init__(self, rollout: Path, codex: sqlite3.Connection, snapshots: SharedSnapshots) -> None:
+        super().__init__([rollout, rollout])
+        self._names = iter(("Tides", "Ebb"))
+        self._codex, self._snapshots = codex, snapshots
+
+    def pop(self) -> Path:  # type: ignore[override]  # without an index
+        self._codex.execute("UPDATE threads SET name = ?", (next(self._names),))
+        self._snapshots.renew()
+        return super().pop()
+
+
+async def test_processes_read_names_again(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that helps `ash watch` runs as long as the import of a long history."""
+    monkeypatch.setattr("ash_server.transfer.importing.databases.sessions._REST_PER_SECOND", 0)
+    thread = "0199c3d2-5a11-7b21-8c55-0c6f7b0e9a01"
+    rollout = write(tmp_path / f".codex/sessions/rollout-2026-11-01T10-00-00-{thread}.jsonl", "{}\n")
+    outcomes: dict[Path, ImportedFile | UnreadFile] = {}
+    with (
+        closing(sqlite3.connect(tmp_path / ".codex/state_5.sqlite", isolation_level=None)) as codex,
+        share_snapshots() as snapshots,
+    ):
+        codex.execute("CREATE TABLE threads (id, title, first_user_message, name)")
+        codex.execute("INSERT INTO threads VALUES (?, 'Tides', '', NULL)", (thread,))
+        assert name_of(rollout) == SessionName("Tides", is_typed=False)
+        job = ImportJob(store.url, find_homes({}, tmp_path), ImportOptions(), snapshots)
+        pending = RenamedSession(rollout, codex, snapshots)
+        await import_in_process(job, pending, outcomes.__setitem__, lambda _: None)
+
+    [imported] = outcomes.values()
+    assert isinstance(imported, ImportedFile)
+    assert (await store.sessions.get(imported.session_id)).title == "Ebb"
 
 
 @pytest.mark.slow

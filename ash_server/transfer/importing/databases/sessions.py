@@ -131,11 +131,14 @@ class SharedSnapshots:
     folder: Path
     snapshots: dict[Path, _SharedSnapshot] = field(default_factory=dict)
     values: dict[Path, _SharedValue] = field(default_factory=dict)
+    version: int = 0
+    """Changes with each `renew`."""
 
     def get(self, database: Path, access: FileAccess) -> Snapshot:
         """Raises OSError."""
         resolved = real_path(database)
-        if resolved not in self.snapshots:
+        known = self.snapshots.get(resolved)
+        if known is None or not known.snapshot.copy.exists():  # another process has renewed it
             start, states = time.monotonic(), _states(resolved)
             folder = self.folder / str(time.monotonic_ns())
             folder.mkdir()
@@ -149,6 +152,7 @@ class SharedSnapshots:
     def renew(self) -> None:
         """Forget the snapshots and values of databases that have changed."""
         now = time.monotonic()
+        self.version += 1
         for database, shared in [*self.snapshots.items()]:
             if now >= shared.renewable_at and _states(database) != shared.states:
                 shared.snapshot.copy.unlink(missing_ok=True)
@@ -156,6 +160,14 @@ class SharedSnapshots:
         for database, value in [*self.values.items()]:
             if now >= value.renewable_at and _states(database) != value.states:
                 del self.values[database]
+
+    def replace(self, other: "SharedSnapshots") -> None:
+        """Use what another process has now, also of what it has forgotten."""
+        kept = {each.snapshot.copy for each in other.snapshots.values()}
+        for each in self.snapshots.values():
+            if each.snapshot.copy not in kept:
+                each.snapshot.copy.unlink(missing_ok=True)
+        self.snapshots, self.values = other.snapshots, other.values
 
 
 _Value = TypeVar("_Value")
