@@ -18,6 +18,7 @@ from ash_server.transfer.importing.databases.conversation_files import conversat
 from ash_server.transfer.importing.databases.sessions import Stamps, database_of
 from ash_server.transfer.importing.documents.folders import folder_at
 from ash_server.transfer.importing.file_import import ImportedFile
+from ash_server.transfer.importing.lines import RECENTLY_WRITTEN_SECONDS
 from ash_server.transfer.importing.opencode import is_session as is_opencode_session
 from ash_server.transfer.importing.transcript import open_transcript, places_of
 from ash_server.transfer.importing.transcript_files import (
@@ -65,13 +66,15 @@ class _Tracked:
     """A transcript that exists."""
 
     __slots__ = (
-        *("failed", "failed_at", "is_file", "seen", "session", "stored", "stored_bytes", "title"),
-        *("title_stamps", "unstored"),
+        *("failed", "failed_at", "is_document", "is_file", "rests_at", "seen", "session", "stored"),
+        *("stored_bytes", "title", "title_stamps", "unstored"),
     )
 
     def __init__(self, path: Path) -> None:
         self.is_file = _is_one_file(path)
         """False for a session in several files or in a database."""
+        self.is_document = self.is_file and path.suffix == ".json"
+        """True for a file that may become one of a session in several files."""
         self.title = title_place(path) if self.is_file else None
         self.title_stamps: Stamps = ()
         self.seen = _NOTHING
@@ -82,9 +85,16 @@ class _Tracked:
         self.session: UUID | None = None
         self.unstored = 0
         """Bytes that were seen when it was stored, if not all were stored."""
+        self.rests_at = 0.0
+        """When its last line, which is incomplete, no longer counts as being written; 0 for a complete one."""
         self.failed: FileStamps | None = None
         """When it could not be stored."""
         self.failed_at = 0.0
+
+    @property
+    def is_due(self) -> bool:
+        """True for an unchanged file with an incomplete last line that is stored as it is now."""
+        return 0 < self.rests_at <= time.time()
 
     def replace(self) -> None:
         """Forget what was stored: the file may have another text."""
@@ -124,10 +134,10 @@ class ChangedFiles:
         paths = dict.fromkeys(self._list(report))
         for path in paths:
             tracked = self._tracked.get(path)
-            if tracked is None:
+            if tracked is None or (tracked.is_document and folder_at(path) is not None):
                 tracked = self._tracked[path] = _Tracked(path)
             before, stamps = tracked.seen, self._stamps(path, tracked, titles)
-            if stamps is tracked.stored:
+            if stamps is tracked.stored and not tracked.is_due:
                 continue
             tracked.seen, changed[path] = stamps, stamps
             if stamps.size < before.size or (before.inode and stamps.inode != before.inode):
@@ -147,7 +157,7 @@ class ChangedFiles:
 
     def is_changed(self, path: Path) -> bool:
         tracked = self._tracked.get(path)
-        if tracked is None or tracked.stored == tracked.seen:
+        if tracked is None or (tracked.stored == tracked.seen and not tracked.is_due):
             return False
         return tracked.failed != tracked.seen or time.monotonic() >= tracked.failed_at + RETRY_SECONDS
 
@@ -165,6 +175,8 @@ class ChangedFiles:
             _warn_of_loss(path, "rewritten", tracked.unstored, tracked.stored_bytes)
         tracked.stored, tracked.session = stamps, session
         tracked.stored_bytes = imported.stored_bytes if is_measured and imported else stamps.size
+        is_incomplete = imported is not None and imported.result.counts["incomplete"] > 0
+        tracked.rests_at = stamps.changed_at / 1e9 + RECENTLY_WRITTEN_SECONDS if is_incomplete else 0.0
         tracked.unstored = stamps.size if tracked.stored_bytes < stamps.size else 0
         self._save([path], ())
 

@@ -796,8 +796,8 @@ def _is_being_written(path: Path) -> bool:
 
     The age may be negative, because the clock of a file server may differ.
     """
-    age = time.time() - path.stat().st_mtime
-    return uncompressed(path).suffix == ".jsonl" and abs(age) < RECENTLY_WRITTEN_SECONDS
+    is_log = uncompressed(path).suffix == ".jsonl"
+    return is_log and abs(time.time() - path.stat().st_mtime) < RECENTLY_WRITTEN_SECONDS
 
 
 def _is_beginning(line: FileLine, stored: bytes) -> bool:

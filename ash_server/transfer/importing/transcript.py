@@ -230,10 +230,12 @@ def _open_conversation(path: Path, export: Path, access: FileAccess) -> Transcri
 def _open_chat(path: Path, history: Path, access: FileAccess) -> Transcript:
     started_at = to_milliseconds(chat_histories.start_time(path))
 
+    def is_written() -> bool:
+        return time.time() - history.stat().st_mtime < RECENTLY_WRITTEN_SECONDS
+
     def lines() -> Iterator[FileLine]:
-        is_written = time.time() - history.stat().st_mtime < RECENTLY_WRITTEN_SECONDS
         place = START
-        for data in chat_histories.read_chat(path, access, is_written=is_written):
+        for data in chat_histories.read_chat(path, access, is_written=is_written()):
             line = FileLine(place, data.removesuffix(b"\n"), len(data), data.endswith(b"\n"))
             yield line
             place = line.end
@@ -247,8 +249,9 @@ def _open_chat(path: Path, history: Path, access: FileAccess) -> Transcript:
         )
 
     def stamps() -> Stamps:
+        """The lines also change when the last chat is no longer written, which completes its last section."""
         place = chat_histories.chat_place(path, access)
-        return ((place.offset, place.size),)
+        return (place.offset, place.size), (int(place.is_last and is_written()), 0)
 
     return Transcript(
         partial(iter, [history]),

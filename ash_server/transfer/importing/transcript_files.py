@@ -417,7 +417,9 @@ class _FolderWalk:
 
 
 def _is_same(entry: _Entry, item: os.DirEntry[str]) -> bool:
-    """True if the entry need not be examined again."""
+    """True if the entry need not be examined again. A file may have become one of a session in several files."""
+    if entry.kind is _Kind.FILE and folder_at(entry.path) is not None:
+        return False
     is_kept = (
         item.is_dir(follow_symlinks=False)
         if entry.kind is _Kind.FOLDER

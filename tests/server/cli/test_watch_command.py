@@ -6,6 +6,8 @@ import shutil
 import signal
 import sqlite3
 import subprocess
+import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import aclosing, closing, contextmanager, suppress
 from functools import partial
@@ -25,6 +27,7 @@ from ash_server.cli.watch.seen_files import SeenFiles
 from ash_server.cli.watch.watcher import Advance, Pending, Target, Watcher
 from ash_server.transfer.importing.databases.sessions import share_snapshots
 from ash_server.transfer.importing.file_import import ImportedFile
+from ash_server.transfer.importing.lines import RECENTLY_WRITTEN_SECONDS
 from ash_server.transfer.importing.parents import TranscriptHead
 from ash_server.transfer.importing.result import ImportResult
 from tests.server.cli.test_cli import COMMAND, environment
@@ -178,6 +181,34 @@ def test_a_name_that_changed_in_the_rest_of_a_database_is_read_later(
                 compare_after_rest()
 
     assert names == [None, "Tides", "Ebb", "High water"]
+
+
+def test_an_incomplete_last_line_is_read_again_when_its_file_rests(
+    transcript: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its program may have ended within the line, and will not change the file again."""
+    monkeypatch.setenv("HOME", str(transcript.parents[3]))
+    files = ChangedFiles((), watches=True)
+    incomplete = stored_until(0)._replace(result=ImportResult(Counter({"incomplete": 1})))
+    [(path, stamps)] = files.find(ImportReport()).items()
+    files.remember(path, stamps, incomplete)
+    assert files.find(ImportReport()) == {}
+    later = time.time() + RECENTLY_WRITTEN_SECONDS
+    monkeypatch.setattr("time.time", lambda: later)
+    assert [*files.find(ImportReport())] == [path]
+    files.remember(path, stamps, stored_until(stamps.size))
+
+    assert files.find(ImportReport()) == {}
+
+
+def test_files_of_a_session_may_come_after_its_document(tmp_path: Path) -> None:
+    state = write(tmp_path / "run/base_state.json", "{}")
+    files = ChangedFiles([tmp_path], watches=True)
+    for path, stamps in files.find(ImportReport()).items():
+        files.remember(path, stamps)
+    write(tmp_path / "run/events/event-00000-a.json", "{}")
+
+    assert [*files.find(ImportReport())] == [state]
 
 
 def losses(capsys: pytest.CaptureFixture[str]) -> list[str]:

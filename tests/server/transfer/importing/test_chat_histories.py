@@ -10,6 +10,7 @@ from ash_server.cli.import_.files import import_paths
 from ash_server.cli.import_.options import ImportOptions
 from ash_server.store import Store
 from ash_server.transfer.importing.documents.chat_histories import NAME, is_chat_history
+from ash_server.transfer.importing.transcript import open_transcript
 from tests.server.transfer.importing.test_documents import exported, import_all
 from tests.shared.providers.test_aider import RECORDED, recorded_chats
 
@@ -36,6 +37,19 @@ async def test_each_chat_of_a_history_is_a_session(store: Store, tmp_path: Path)
     ]
     assert [await exported(store, each.id) for each in sessions] == recorded_chats()
     assert [each.result.counts["new"] for each in again] == [0, 0, 0]
+
+
+def test_stamps_change_when_the_last_section_counts_as_complete(tmp_path: Path) -> None:
+    history = tmp_path / NAME
+    history.write_text(chat("2026-03-02 09:00:00", PROMPT, "\nFo"))
+    transcript = open_transcript(history / "2026-03-02_09-00-00")
+    seen = [(transcript.stamps(), sum(1 for _ in transcript.lines()))]
+    os.utime(history, (0, 0))
+    seen.append((transcript.stamps(), sum(1 for _ in transcript.lines())))
+
+    (written, sections), (rested, all_sections) = seen
+    assert written != rested
+    assert all_sections == sections + 1
 
 
 async def test_a_copy_of_a_history_may_have_another_name(store: Store, tmp_path: Path) -> None:

@@ -11,12 +11,14 @@ from ash_server.transfer.agents import AGENTS
 from ash_server.transfer.importing.transcript import open_transcript, places_of
 from ash_server.transfer.importing.transcript_files import (
     Home,
+    KnownFolders,
     declared_at,
     external_id,
     find_files,
     find_homes,
     find_transcripts,
 )
+from tests.server.transcripts import write
 from tests.shared.sample_files import RECORDINGS
 
 VIEWER = Path(ash_server.__file__).parent / "viewer"
@@ -184,6 +186,16 @@ def test_folder_has_all_files_of_a_transcript(tmp_path: Path) -> None:
 
     assert [places_of(tmp_path / path) for path in paths] == [[storage]] * 4
     assert [places_of(tmp_path / path) for path in others] == [[tmp_path / path] for path in others]
+
+
+def test_a_known_file_may_become_one_of_a_session_in_several_files(tmp_path: Path) -> None:
+    folder, known, errors = tmp_path / "s1", KnownFolders(), list[OSError]()
+    write(folder / "s1.json", "{}")
+    first = list(find_files(tmp_path, [], errors.append, known=known))
+    write(folder / "s1.messages.json", "{}")
+    second = list(find_files(tmp_path, [], errors.append, known=known))
+
+    assert (first, second) == ([folder / "s1.json"], [folder / "s1.messages.json"])
 
 
 def test_the_first_line_of_a_copied_log_of_gptme_states_its_format(tmp_path: Path) -> None:
