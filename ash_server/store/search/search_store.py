@@ -17,6 +17,8 @@ from ash_server.store.search.within import HitFilter, SessionHitPage
 from ash_shared.model.pages import SearchPage
 
 _CATCH_UP_SECONDS = 0.25
+_PAUSE_SECONDS = 0.01
+"""Time after which sessions that another task was indexing are looked at again."""
 _END_SECONDS = 10.0
 """Time between two checks for sessions that no longer need upkeep."""
 
@@ -91,7 +93,11 @@ class SearchStore(Resource):
         return self._pending
 
     async def _index_for_a_moment(self, conn: AsyncConnection) -> bool:
-        is_done = await index.index_pending(conn, seconds=_CATCH_UP_SECONDS)
+        end = time.monotonic() + _CATCH_UP_SECONDS
+        while not (is_done := await index.index_pending(conn, seconds=end - time.monotonic())):
+            if time.monotonic() >= end:
+                break
+            await asyncio.sleep(_PAUSE_SECONDS)
         if is_done and time.monotonic() >= self._end_due:
             await index.end_upkeep(conn)
             self._end_due = time.monotonic() + _END_SECONDS
