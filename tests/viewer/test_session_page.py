@@ -1184,7 +1184,7 @@ async def test_printing_shows_all_of_a_long_text(page: Page, session: Session) -
 
 async def test_long_file_is_shown_on_request(page: Page, session: Session) -> None:
     lines = [f"line {number}" for number in range(1, 3001)]
-    call, result = called("c", result="\n".join(f"{n}\t{line}" for n, line in enumerate(lines, 1)))
+    call, result = called("c", "\n".join(f"{n}\t{line}" for n, line in enumerate(lines, 1)))
     read = {"toolCallId": "c", "toolName": "Read", "args": {"file_path": "kite.py"}}
     await session.add_events({**call, "payload": read}, result)
     await open_page(page, session.address)
@@ -1453,8 +1453,8 @@ async def test_header_lists_all_models(page: Page, session: Session) -> None:
     await expect(page.locator(".fact", has_text="token")).to_have_text("14 tokens + 140 written to the cache")
 
 
-def called(name: str, **result: Any) -> list[Event]:
-    return [tool_call(name, turnId="t"), tool_result(name, turnId="t", **result)]
+def called(name: str, result: str = "", **more: Any) -> list[Event]:
+    return [tool_call(name, turnId="t"), tool_result(name, result, turnId="t", **more)]
 
 
 ERRORS = [
