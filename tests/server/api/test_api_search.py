@@ -10,6 +10,7 @@ from httpx2 import AsyncClient
 from psycopg import AsyncConnection
 
 from ash_server.live import search_indexer
+from ash_server.store.search import search_store
 from tests.shared.records import claude
 from tests.waiting import until
 
@@ -222,6 +223,7 @@ async def test_reports_pending_events(
     own_client: AsyncClient, connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While another process is indexing the session."""
+    monkeypatch.setattr(search_store, "_CATCH_UP_SECONDS", 0.25)
     monkeypatch.setattr(search_indexer, "POLL_SECONDS", 0.05)
     monkeypatch.setattr(search_indexer, "_COLLECT_SECONDS", 0.01)
     async with connection.transaction():
