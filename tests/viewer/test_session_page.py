@@ -34,6 +34,7 @@ VISIBLE = """
   .map((item) => item.classList[0] + ' ' + item.dataset.eventId)
 """
 TO_END = "() => Math.round(document.documentElement.scrollHeight - innerHeight - scrollY)"
+AT_END = f"({TO_END})() === 0"
 FOCUSED = "() => document.activeElement.closest('[data-event-id][id]')?.dataset.eventId"
 
 DOWN = """
@@ -281,8 +282,7 @@ async def test_finished_session_opens_at_its_start(page: Page, session: Session)
     assert await page.evaluate("scrollY") == 0
 
     await page.keyboard.press("Shift+G")
-    await still(page)
-    assert await page.evaluate(TO_END) == 0
+    await page.wait_for_function(AT_END)
 
 
 async def test_page_and_preload_agree_on_finished_sessions(blank: Page) -> None:
@@ -347,7 +347,7 @@ async def test_live_session_opens_at_its_end(page: Page, session: Session) -> No
 
     await open_page(page, session.address)
 
-    await page.wait_for_function(f"({TO_END})() === 0")
+    await page.wait_for_function(AT_END)
     await expect(page.locator(".live-mark")).to_be_visible()
     await expect(page).to_have_title("● Paths on Windows · Ash")
 
@@ -402,8 +402,7 @@ async def test_counts_new_items_when_scrolled_up(page: Page, session: Session) -
     assert (await page.locator("[data-unread]").get_attribute("data-unread") or "").startswith("New since ")
 
     await page.locator(".to-end").click()
-    await still(page)
-    assert await page.evaluate(TO_END) == 0
+    await page.wait_for_function(AT_END)
     await expect(page.locator(".to-end")).to_be_hidden()
     await expect(page.locator("[data-unread]")).to_have_count(1)
 
@@ -776,7 +775,7 @@ async def test_permalink_page_extends_in_both_directions(page: Page, long: Sessi
 
     await page.keyboard.press("Shift+G")
     await expect(page.locator(".assistant-text").last).to_contain_text("Answer 399.")
-    assert await page.evaluate(TO_END) == 0
+    await page.wait_for_function(AT_END)
     await page.keyboard.type("gg")
     await expect(page.locator(".user-message").first).to_contain_text("Prompt 0")
     assert await page.evaluate("scrollY") == 0
