@@ -346,6 +346,8 @@ async def test_keyboard_reaches_every_control(
         "a comparison": comparison_address(samples),
     }
     async with visiting(tabs_without_policy, complaints, addresses[place], screen) as page:
+        if place == "a session":  # the facts that take longer replace the others
+            await expect(page.locator(".fact", has_text="token")).to_be_attached()
         await page.evaluate(OPEN)
         await page.evaluate("scrollTo(0, 0)")
         await settle(page)
