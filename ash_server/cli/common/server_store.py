@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Iterable
 from dataclasses import replace
-from typing import NamedTuple, Unpack
+from typing import Any, NamedTuple, Unpack
 from uuid import UUID
 
 import msgspec
@@ -69,14 +69,10 @@ class ServerStore(AsyncAshClient):
         """Return the page as the API sends it."""
         return await self.send(Request("GET", f"/api/sessions/{session}/events", bytes, query))
 
-    async def read_lines(
-        self, session: SessionId, format: str, *, redacts: bool
-    ) -> AsyncGenerator[bytes, None]:
+    def read_lines(self, session: SessionId, format: str, *, redacts: bool) -> AsyncGenerator[bytes, None]:
         request = requests.export(session, format)
         query = {**request.query, **_redaction(redacts=redacts)}
-        async with self.open(replace(request, query=query), accept="application/x-ndjson") as response:
-            async for chunk in response.aiter_raw():
-                yield chunk
+        return self._stream(replace(request, query=query), "application/x-ndjson")
 
     def stream_atif(self, session: SessionId, *, redacts: bool) -> AsyncGenerator[bytes, None]:
         return self._stream_projection(session, "atif", redacts=redacts)
@@ -84,12 +80,14 @@ class ServerStore(AsyncAshClient):
     def stream_otlp(self, session: SessionId, *, redacts: bool) -> AsyncGenerator[bytes, None]:
         return self._stream_projection(session, "otlp", redacts=redacts)
 
-    async def _stream_projection(
+    def _stream_projection(
         self, session: SessionId, name: str, *, redacts: bool
     ) -> AsyncGenerator[bytes, None]:
         path = f"/api/sessions/{session}/projections/{name}"
-        request = Request("GET", path, bytes, _redaction(redacts=redacts))
-        async with self.open(request, accept="application/json") as response:
+        return self._stream(Request("GET", path, bytes, _redaction(redacts=redacts)), "application/json")
+
+    async def _stream(self, request: Request[Any], accept: str) -> AsyncGenerator[bytes, None]:
+        async with self.open(request, accept=accept) as response:
             async for chunk in response.aiter_raw():
                 yield chunk
 

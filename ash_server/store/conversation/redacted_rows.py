@@ -5,7 +5,8 @@ escaped or encoded.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -44,6 +45,19 @@ def redact_message(message: StoredMessage) -> StoredMessage:
 def redact_event(event: StoredEvent) -> StoredEvent:
     event = hide_event_chunk(event)
     return replace(event, content=redact_json(event.content.decode()).encode())
+
+
+def json_encoder(*, redacts: bool, **options: Any) -> Callable[[Any], bytes]:
+    """Return a function that encodes values as `json.dumps` does with these options; `redacts`: without secrets.
+
+    The whole text is redacted, because some secrets are not in one string.
+    """
+
+    def encode(value: Any) -> bytes:
+        text = json.dumps(value, **options)
+        return (redact_text(text) if redacts else text).encode()
+
+    return encode
 
 
 def hide_chunk(message: StoredMessage) -> StoredMessage:

@@ -4,16 +4,15 @@ The first reading finds the answer, because its attributes are before the input.
 """
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from typing import Any
 from uuid import UUID
 
 from ash_server.errors import SessionChanged
-from ash_server.redaction import redact_text
 from ash_server.store.connections.pool import Connect
 from ash_server.store.conversation.projection_inputs import read_requests
+from ash_server.store.conversation.redacted_rows import json_encoder
 from ash_server.store.conversation.repeated_pages import MAX_KEPT_BYTES, RepeatedPages
 from ash_shared.projections.otel_genai import INPUT, OUTPUT, GenAiCall, GenAiFold, GenAiInput
 
@@ -31,10 +30,7 @@ async def stream_otel_genai(
     records = await read_requests(connect, session_id, redacts=redacts)
     call = await asyncio.to_thread(lambda: fold.end(conversation_id=str(session_id), records=records))
 
-    def encode(value: Any) -> bytes:
-        text = json.dumps(value, ensure_ascii=False)
-        # Redacts secrets that only the whole value shows.
-        return (redact_text(text) if redacts else text).encode()
+    encode = json_encoder(redacts=redacts, ensure_ascii=False)
 
     def encode_all(values: Iterable[Any]) -> bytes:
         return b", ".join(map(encode, values))

@@ -5,15 +5,14 @@ the times of late results.
 """
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from typing import Any
 from uuid import UUID
 
-from ash_server.redaction import redact_text
 from ash_server.store.connections.pool import Connect
 from ash_server.store.conversation.projection_inputs import read_requests
+from ash_server.store.conversation.redacted_rows import json_encoder
 from ash_server.store.conversation.repeated_pages import RepeatedPages
 from ash_server.store.session_rows import get_session
 from ash_shared.projections.otlp import SCOPE, TraceFold, TraceSurvey
@@ -38,10 +37,7 @@ async def stream_otlp(
         default_time=int(session.created_at.timestamp() * 1000),
     )
 
-    def encode(value: Any) -> bytes:
-        text = json.dumps(value, separators=(",", ":"))
-        # Redacts secrets that only the whole span shows.
-        return (redact_text(text) if redacts else text).encode()
+    encode = json_encoder(redacts=redacts, separators=(",", ":"))
 
     def encode_all(spans: Iterable[Any]) -> bytes:
         return b",".join(map(encode, spans))

@@ -5,7 +5,6 @@ whether there are recordings; and also the steps with late results.
 """
 
 import asyncio
-import json
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing, nullcontext, suppress
@@ -14,10 +13,9 @@ from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 from ash_server.errors import SessionChanged, SessionNotFound, SessionTooLarge
-from ash_server.redaction import redact_text
 from ash_server.store.connections.pool import Connect
 from ash_server.store.conversation.projection_inputs import MAX_BYTES, read_requests
-from ash_server.store.conversation.redacted_rows import redact_standard_messages
+from ash_server.store.conversation.redacted_rows import json_encoder, redact_standard_messages
 from ash_server.store.conversation.repeated_pages import MAX_KEPT_BYTES, RepeatedPages
 from ash_server.store.conversation.standard_pages import get_pages, size_of
 from ash_server.store.session_rows import TreeSession, get_session, get_tree
@@ -25,7 +23,7 @@ from ash_shared.model.message import StandardMessage
 from ash_shared.projections.atif import AtifDocument, SessionSurvey, TrajectoryFold, is_standing
 
 MAX_SUBAGENTS = 10_000
-"""Subagents whose messages are in the transcript of the main agent."""
+"""Subagents with messages in the transcript of the main agent."""
 MAX_OWN_MESSAGES = 500_000
 """Messages after those that a session has copied from another one."""
 
@@ -40,12 +38,7 @@ async def stream_atif(
     `redacts`: without secrets. Raises SessionNotFound, SessionChanged, and before the first part SessionTooLarge for
     very many subagents, or own messages of a copy.
     """
-
-    def encode(value: Any) -> bytes:
-        text = json.dumps(value)
-        # Redacts secrets that only the whole value shows.
-        return (redact_text(text) if redacts else text).encode()
-
+    encode = json_encoder(redacts=redacts)
     sessions = await _read_sessions(connect, session_id, redacts=redacts)
     main = sessions.pop(str(session_id))
     document = AtifDocument(
@@ -208,7 +201,7 @@ class _SessionWriter:
         self._name, self._agents = name, deque(agents)
         self._kept: dict[str | None, bytearray] = {}
         self.late_metrics = b""
-        """The metrics of the main agent, if only those of subagents are known: after their trajectories."""
+        """The metrics of the main agent, written after all trajectories if only its subagents have costs."""
 
     async def write(self, agent: str | None) -> AsyncGenerator[bytes, None]:
         """Yield a trajectory in parts. Raises SessionChanged."""
