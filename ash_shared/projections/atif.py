@@ -34,7 +34,7 @@ from ash_shared.records.json_fields import text_at, value_at
 VERSION, VERSION_WITH_AUDIO = "ATIF-v1.7", "ATIF-v1.8"
 
 MAX_CALLS = 500_000
-"""Calls of a session whose results may come later."""
+"""Calls of a session that may have later results."""
 MAX_STARTING_CALLS = 10_000
 """Calls that started one subagent; a result of a later one has no reference to it."""
 MAX_LATE_RESULTS = 500_000
@@ -166,7 +166,7 @@ _COUNTS = {
 
 
 class TrajectorySurvey:
-    """What a document contains of a trajectory before its steps, from its messages."""
+    """Collects the facts of a trajectory that a document contains before the steps."""
 
     def __init__(self) -> None:
         self.size = 0

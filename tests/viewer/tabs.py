@@ -12,7 +12,7 @@ _WAYS_TO_A_CONTEXT = ((Page, "context"), (Page, "clock"), (Browser, "contexts"))
 
 
 class Reached:
-    """Whether a test has read a property that leads to a context: to its clock, permissions, scripts and routes."""
+    """Records whether a test has reached a context, and so its clock, permissions, scripts and routes."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.context = False

@@ -1520,7 +1520,7 @@ async def test_names_that_were_changed_elsewhere_are_shown_with_the_tab(page: Pa
 async def test_an_earlier_state_of_the_session_does_not_replace_a_later_one(
     page: Page, session: Session
 ) -> None:
-    """Of two requests, the first is answered last: the page asks once more."""
+    """The first of two requests is answered last: the page asks once more."""
     await session.add_events(*turns(1))
     await open_page(page, session.address)
     answers = HeldAnswers(page)

@@ -40,7 +40,7 @@ _MAX_ADDED = 5 * _LAG
 """Events that an append adds under the lock, besides its own."""
 
 MAX_UNCOUNTED = 100
-"""Messages in which each reader counts the models again."""
+"""Messages that each reader counts again, by model."""
 
 _MAX_INLINE = 200
 """Events that are added in the event loop; more are added in a thread."""

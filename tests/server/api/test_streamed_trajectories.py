@@ -1,4 +1,4 @@
-"""Trajectories of sessions that are read twice equal those of sessions that are kept, and the library's."""
+"""Trajectories of sessions that are read twice, or kept, equal the trajectories of the library."""
 
 import json
 from base64 import b64encode

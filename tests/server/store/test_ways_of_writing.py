@@ -148,7 +148,7 @@ WAYS: dict[str, Callable[[Store], Awaitable[Any]]] = {
 async def test_rows_are_those_of_a_rebuild(
     write: Callable[[Store], Awaitable[Any]], store: Store, connection: AsyncConnection
 ) -> None:
-    """The sums are also those of the answers."""
+    """The sums also equal the answers."""
     await write(store)
     written = await read_rows(connection)
     sessions = [id async for id in store.sessions.list_ids()]
