@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Hashable
 from typing import Any, Self, TypeVar
 
-_CANCEL_RETRY_SECONDS = 5.0
+_CANCEL_RETRY_SECONDS = 0.25
 _TURN_SECONDS = 0.25
 
 T = TypeVar("T")
