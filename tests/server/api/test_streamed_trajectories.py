@@ -25,9 +25,9 @@ RECORDING = {
     "source": {"type": "base64", "data": b64encode(b"ID3").decode()},
 }
 PARTS = [
-    pytest.param(4 * 1024 * 1024, 1000, id="kept"),
-    pytest.param(0, 1000, id="read twice"),
-    pytest.param(0, 3, id="read twice in pages of three"),
+    pytest.param(4 * 1024 * 1024, 1, id="kept"),
+    pytest.param(0, 1, id="read twice"),
+    pytest.param(0, 10, id="read twice in ten pages"),
 ]
 
 
@@ -69,7 +69,7 @@ SESSIONS: Mapping[str, list[str]] = {
     "a recording": lines(claude.line("user", "Listen."), claude.line("user", [RECORDING])),
     "only a subagent": lines(*of_agent("a1", claude.line("user", "Count."), asks("c1"), answers("c1"))),
     "subagents": lines(
-        *of_agent("a1", claude.line("user", "Count.")),
+        *of_agent("a1", claude.line("user", f"Count with {TOKEN}.")),
         asks("c0"),
         *of_agent("a2", claude.line("user", "Sum."), asks("d1")),
         *of_agent("a1", asks("c1"), *between(120), answers("c1")),
@@ -84,6 +84,10 @@ SESSIONS: Mapping[str, list[str]] = {
         answers("c0"),
     ),
 }
+
+
+def read_in_pages(monkeypatch: pytest.MonkeyPatch, messages: int, pages: int, max_kept: int) -> None:
+    read_in_parts(monkeypatch, max_kept, page=max(1, -(-messages // pages)))
 
 
 def read_in_parts(monkeypatch: pytest.MonkeyPatch, max_kept: int = 0, page: int = 3) -> None:
@@ -103,25 +107,25 @@ async def trajectory_text(store: Store, id: UUID, *, redacts: bool = False) -> s
     return b"".join(parts).decode()
 
 
-@pytest.mark.parametrize(("max_kept", "page"), PARTS)
+@pytest.mark.parametrize(("max_kept", "pages"), PARTS)
 @pytest.mark.parametrize("name", SESSIONS)
 async def test_trajectories_in_parts_equal_the_library(
-    store: Store, monkeypatch: pytest.MonkeyPatch, name: str, max_kept: int, page: int
+    store: Store, monkeypatch: pytest.MonkeyPatch, name: str, max_kept: int, pages: int
 ) -> None:
     texts = SESSIONS[name]
     id = await stored(store, texts)
-    read_in_parts(monkeypatch, max_kept, page)
-    document = to_atif(transform_messages(texts), session_id=str(id)).document
+    read_in_pages(monkeypatch, len(texts), pages, max_kept)
+    document = json.dumps(to_atif(transform_messages(texts), session_id=str(id)).document)
 
-    assert await trajectory_text(store, id) == json.dumps(document)
-    assert await trajectory_text(store, id, redacts=True) == json.dumps(document).replace(
-        TOKEN, "[redacted: github token]"
-    )
+    assert await trajectory_text(store, id) == document
+    if TOKEN in document:
+        redacted = document.replace(TOKEN, "[redacted: github token]")
+        assert await trajectory_text(store, id, redacts=True) == redacted
 
 
-@pytest.mark.parametrize(("max_kept", "page"), PARTS)
+@pytest.mark.parametrize(("max_kept", "pages"), PARTS)
 async def test_stored_subagents_in_parts(
-    store: Store, monkeypatch: pytest.MonkeyPatch, max_kept: int, page: int
+    store: Store, monkeypatch: pytest.MonkeyPatch, max_kept: int, pages: int
 ) -> None:
     """One of them replaces the messages in the transcript; only they have costs."""
     main = await stored(
@@ -138,7 +142,7 @@ async def test_stored_subagents_in_parts(
     )
     await stored(store, own, parent_id=main)
     other = await stored(store, lines(claude.line("user", "Other.")), parent_id=main)
-    read_in_parts(monkeypatch, max_kept, page)
+    read_in_pages(monkeypatch, len(own), pages, max_kept)
 
     document = await read_trajectory(store, main)
 
@@ -153,15 +157,15 @@ async def test_stored_subagents_in_parts(
     assert {each["schema_version"] for each in (document, *embedded)} == {"ATIF-v1.8"}
 
 
-@pytest.mark.parametrize(("max_kept", "page"), PARTS)
+@pytest.mark.parametrize(("max_kept", "pages"), PARTS)
 async def test_copied_messages_in_parts(
-    store: Store, monkeypatch: pytest.MonkeyPatch, max_kept: int, page: int
+    store: Store, monkeypatch: pytest.MonkeyPatch, max_kept: int, pages: int
 ) -> None:
     texts = lines(asks("c1"), answers("c1"), claude.line("user", "More."), asks("c2"), answers("c2"))
     original = await stored(store, texts[:3])
     fork = await stored(store, texts)
     await store.transcripts.set_copy(fork, Copy(original, 3))
-    read_in_parts(monkeypatch, max_kept, page)
+    read_in_pages(monkeypatch, len(texts), pages, max_kept)
 
     document = await read_trajectory(store, fork)
 
