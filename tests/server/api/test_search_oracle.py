@@ -1,6 +1,7 @@
 """No parameter reveals the beginning of a secret to a client that sees redacted texts."""
 
 import json
+import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
@@ -203,11 +204,13 @@ async def finds(client: AsyncClient, path: str, **params: str) -> bool:
 def prefixes(secret: str) -> Iterator[tuple[str, str]]:
     """Yield each prefix of a secret, and the same prefix with another last character.
 
-    The shortest prefixes are skipped, because they also occur in other words.
+    The prefixes end in the middle and at the end of each word, and one letter after it. The shortest are skipped,
+    because they also occur in other words.
     """
-    for end in range(3, len(secret) + 1, 2):
+    words = [match.span() for match in re.finditer("[0-9A-Za-z]+", secret)]
+    for end in sorted({end for start, stop in words for end in (start + 1, (start + stop) // 2, stop)}):
         last = secret[end - 1]
-        if last.isalnum():
+        if end >= 3 and last.isalnum():
             yield secret[:end], secret[: end - 1] + ("z" if last != "z" else "y")
 
 
