@@ -370,26 +370,21 @@ class TestWithKeys:
         assert page["messages"][0]["parsed"][0]["text"] == "Use [redacted: github token]."
 
     @pytest.mark.slow
-    async def test_command_sends_the_saved_key(self, server: str, red: Team, tmp_path: Path) -> None:
-        save_key(tmp_path, server, red.keys["read"])
+    async def test_command_serves_the_same_tools_with_the_saved_key(
+        self, server: str, red: Team, tmp_path: Path
+    ) -> None:
+        key = red.keys["read"]
+        save_key(tmp_path, server, key)
         environment = {"PATH": os.environ["PATH"], "ASH_URL": server, "ASH_HOME": str(tmp_path)}
         command = StdioServerParameters(command=str(COMMAND), args=["mcp"], env=environment)
-        async with Client(stdio_client(command)) as client:
+        async with Client(stdio_client(command)) as client, connected(server, key) as over_http:
+            tools = [tool.name for tool in (await client.list_tools()).tools]
             listed = await read(client, "list_sessions")
+            page = await read(client, "read_messages", session_id=red.session_id)
+            same = await read(over_http, "read_messages", session_id=red.session_id)
 
+        assert (tools, page) == (TOOLS, same)
         assert [each["id"] for each in listed["sessions"]] == [red.session_id]
-
-
-@pytest.mark.slow
-async def test_command_serves_the_same_tools(server: str, session_id: str) -> None:
-    environment = {"PATH": os.environ["PATH"], "ASH_URL": server}
-    command = StdioServerParameters(command=str(COMMAND), args=["mcp"], env=environment)
-    async with Client(stdio_client(command)) as client, connected(server) as over_http:
-        tools = [tool.name for tool in (await client.list_tools()).tools]
-        page = await read(client, "read_messages", session_id=session_id)
-        same = await read(over_http, "read_messages", session_id=session_id)
-
-    assert (tools, page) == (TOOLS, same)
 
 
 @pytest.mark.slow
