@@ -17,12 +17,10 @@ def server(database_url: str) -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(params=["server", "server with keys", "store"])
+@pytest.fixture(params=["server", "store"])
 async def address(request: pytest.FixtureRequest, store: Store) -> tuple[Address, str | None]:
     """Where an adapter stores sessions, and its key."""
     if request.param == "store":
         return store, None
     server: str = request.getfixturevalue("server")
-    if request.param == "server":
-        return server, None
     return server, await create_key(store, "agent", "default", "read", "write", "delete")
