@@ -67,8 +67,9 @@ function container(isHidden = true) {
   return root;
 }
 
+/** Wait for events of elements. A nested timer would wait for four milliseconds, hundreds of times. */
 function breath() {
-  return new Promise((done) => setTimeout(done));
+  return scheduler.postTask(() => {}, { priority: "background" });
 }
 
 export async function settled() {
@@ -99,7 +100,7 @@ export async function opened(root) {
     const closed = root.querySelectorAll("details:not([open])");
     if (!closed.length) break;
     closed.forEach((details) => (details.open = true));
-    await breath();
+    await new Promise((done) => setTimeout(done)); // before the next frame: its layout is slow
   }
   root.querySelectorAll("[aria-expanded=false]").forEach((button) => button.click());
   await settled();

@@ -157,8 +157,11 @@ CARRIERS = frozenset(
 PROTOCOLS = frozenset(("#", "http:", "https:", "mailto:", "data:"))
 SOURCES = frozenset(("data:image/png;",))
 
+VALUE = "VALUE"
+
 _SHOW = """async (input) => {
-  const [events, tokens] = JSON.parse(input);
+  const [log, tokens, value] = JSON.parse(input);
+  const events = JSON.parse(log, (_, part) => (part === "VALUE" ? value : part === "VALUE " ? `${value} ` : part));
   const { show, opened, audit } = await import("/harness.js");
   globalThis.pwn = () => console.error("a script ran");
   const { container } = await show(events);
@@ -170,9 +173,13 @@ _SHOW = """async (input) => {
 }"""
 
 
-async def audited(page: Page, log: Log, tokens: list[str]) -> list[str]:
-    """The tokens that are not on the page, neither initially nor with everything open."""
-    closed, opened = await asyncio.wait_for(page.evaluate(_SHOW, json.dumps([log, tokens])), ENOUGH_SECONDS)
+async def audited(page: Page, log: Log, tokens: list[str], value: Any = None) -> list[str]:
+    """The tokens that are not on the page, neither initially nor with everything open.
+
+    The page replaces VALUE in the log by the value: a long text is sent once, not in each event.
+    """
+    arguments = json.dumps([json.dumps(log), tokens, value])
+    closed, opened = await asyncio.wait_for(page.evaluate(_SHOW, arguments), ENOUGH_SECONDS)
     for report in (closed, opened):
         assert set(report["tags"]) <= TAGS
         assert set(report["attributes"]) <= ATTRIBUTES
@@ -344,28 +351,32 @@ def put(value: Any, path: tuple[str | int, ...], text: str) -> None:
 
 @pytest.mark.parametrize("name", slow_unless(QUICK_STALLS.__contains__, STALLS))
 async def test_no_text_stalls_the_page(blank: Page, name: str) -> None:
-    text, number = STALLS[name], count()
+    number = count()
     cases: list[tuple[str, dict[str, Any]]] = [
-        ("user_message", {"text": text}),
-        ("thinking_done", {"text": text}),
-        ("assistant_done", {"text": text}),
-        ("tool_call", {"toolCallId": "c1", "toolName": "Bash", "args": {"command": text}}),
-        ("tool_result", {"toolCallId": "c1", "result": text}),
+        ("user_message", {"text": VALUE}),
+        ("thinking_done", {"text": VALUE}),
+        ("assistant_done", {"text": VALUE}),
+        ("tool_call", {"toolCallId": "c1", "toolName": "Bash", "args": {"command": VALUE}}),
+        ("tool_result", {"toolCallId": "c1", "result": VALUE}),
         (
             "tool_call",
-            {"toolCallId": "c2", "toolName": "Edit", "args": {"old_string": text, "new_string": f"{text} "}},
+            {
+                "toolCallId": "c2",
+                "toolName": "Edit",
+                "args": {"old_string": VALUE, "new_string": f"{VALUE} "},
+            },
         ),
-        ("tool_result", {"toolCallId": "c2", "result": [{"type": "text", "text": text}]}),
-        ("summary", {"text": text}),
-        ("error", {"code": text, "message": text}),
-        ("hologram", {"text": text}),
+        ("tool_result", {"toolCallId": "c2", "result": [{"type": "text", "text": VALUE}]}),
+        ("summary", {"text": VALUE}),
+        ("error", {"code": VALUE, "message": VALUE}),
+        ("hologram", {"text": VALUE}),
     ]
     log = numbered(
         {"id": f"e{next(number)}", "timestamp": 1, "turnId": "t", "type": type, "payload": payload}
         for type, payload in cases
     )
 
-    await audited(blank, log, [])
+    await audited(blank, log, [], STALLS[name])
 
 
 DEEP = {
@@ -379,18 +390,17 @@ DEEP = {
 
 @pytest.mark.parametrize("name", slow_unless(QUICK_STALLS.__contains__, DEEP))
 async def test_no_value_stalls_the_page(blank: Page, name: str) -> None:
-    value = DEEP[name]
     log = numbered(
         {"id": type, "timestamp": 1, "turnId": "t", "type": type, "payload": payload}
         for type, payload in (
-            ("hologram", {"value": value}),
-            ("tool_call", {"toolCallId": "c1", "toolName": "holo", "args": value}),
-            ("tool_result", {"toolCallId": "c1", "result": value, "structured": value}),
-            ("error", {"code": "c", "message": "m", "details": value}),
+            ("hologram", {"value": VALUE}),
+            ("tool_call", {"toolCallId": "c1", "toolName": "holo", "args": VALUE}),
+            ("tool_result", {"toolCallId": "c1", "result": VALUE, "structured": VALUE}),
+            ("error", {"code": "c", "message": "m", "details": VALUE}),
         )
     )
 
-    await audited(blank, log, [])
+    await audited(blank, log, [], DEEP[name])
 
 
 def test_number_of_payloads() -> None:
