@@ -34,7 +34,7 @@ VISIBLE = """
   .map((item) => item.classList[0] + ' ' + item.dataset.eventId)
 """
 TO_END = "() => Math.round(document.documentElement.scrollHeight - innerHeight - scrollY)"
-AT_END = f"({TO_END})() === 0"
+AT_END = f"() => ({TO_END})() === 0"
 FOCUSED = "() => document.activeElement.closest('[data-event-id][id]')?.dataset.eventId"
 
 DOWN = """
