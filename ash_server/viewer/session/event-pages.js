@@ -9,8 +9,8 @@ const PAGE = 1000;
 /** Elements are built in steps of few milliseconds. */
 const EVENTS_PER_STEP = 20;
 const TURNS_PER_STEP = 5;
-/** The number of events that are added to the page at once, and the time for their layout. */
-const BATCH = { first: 500, min: 250, max: PAGE, goalMs: 60 };
+/** The number of events that are added to the page at once, and the time for their layout. Each batch costs a frame. */
+const BATCH = { first: PAGE, min: 500, max: PAGE, goalMs: 100 };
 
 /** Names for each side: the parameter of a query, its next value in a page, and properties of EventPages. */
 const SIDES = {
