@@ -148,6 +148,7 @@ export class AutoScroll {
     this.markFirstUnread(items[0]?.element);
     const count = this.isFollowing ? 0 : items.length;
     this.pill.hidden = count === 0;
+    if (this.pill.hidden) return;
     this.pill.textContent = `↓ ${formatNumber(count)} new`;
     this.pill.setAttribute("aria-label", `To the end: ${pluralize(count, "new item")}`);
   }

@@ -51,8 +51,7 @@ export class PromptOutline {
     const parts = [title, this.closer, this.older, this.list, this.newer];
     this.element = el("nav", { class: "outline", "aria-label": "Prompts", hidden: true }, ...parts);
     this.list.addEventListener("click", (event) => this.onClick(event, onChoose));
-    const onScroll = () => (this.frame ??= requestAnimationFrame(() => this.markCurrent()));
-    addEventListener("scroll", onScroll, { passive: true });
+    addEventListener("scroll", () => this.markCurrentSoon(), { passive: true });
   }
 
   toggleButton(name, label, isOpen) {
@@ -89,7 +88,7 @@ export class PromptOutline {
     setChildren(this.list, entries.map(({ row }) => row));
     this.element.hidden = this.opener.hidden = entries.length === 0;
     this.countErrors(entries);
-    this.markCurrent();
+    this.markCurrentSoon();
   }
 
   entryOf({ element, item }) {
@@ -123,6 +122,11 @@ export class PromptOutline {
       else this.turnsInView.delete(target);
     }
     this.markCurrent();
+  }
+
+  /** Wait for the next frame, which lays out the page anyway. */
+  markCurrentSoon() {
+    this.frame ??= requestAnimationFrame(() => this.markCurrent());
   }
 
   /** Mark the prompt of the text that is being read. */

@@ -23,9 +23,19 @@ export function contentTop() {
 /** The items on the screen, from the top. */
 export function itemsInView(log) {
   const [top, bottom] = [contentTop(), innerHeight];
-  return [...log.children]
-    .filter((part) => part.matches(".turn") && isBetween(part, top, bottom))
-    .flatMap((turn) => [...turn.querySelectorAll(ITEM)].filter((item) => isBetween(item, top, bottom)));
+  return turnsInView(log, top, bottom).flatMap((turn) =>
+    [...turn.querySelectorAll(ITEM)].filter((item) => isBetween(item, top, bottom)),
+  );
+}
+
+/** A long log has thousands of turns: those below the screen are not looked at. */
+function turnsInView(log, top, bottom) {
+  const turns = [];
+  for (const part of log.children) {
+    if (part.getBoundingClientRect().top >= bottom) break;
+    if (part.matches(".turn") && isBetween(part, top, bottom)) turns.push(part);
+  }
+  return turns;
 }
 
 function isBetween(element, top, bottom) {
@@ -42,11 +52,13 @@ export function isVisible(element) {
  * An element, its exact position, and the scroll position. Scroll positions are whole pixels, so rounding errors would
  * accumulate without the exact position.
  *
- * @typedef {{element: Element, top: number, scrollY: number, headerHeight: number, isRecent?: boolean}} Anchor
+ * @typedef {{element: Element, top: number, scrollY: number, headerHeight: number}} Anchor
  */
 
 /** The last anchor. @type {Anchor | undefined} */
 let anchor;
+/** The number of frames during which the anchor is still restored. */
+let restoringFrames = 0;
 
 /**
  * Change the page and keep the position of the first visible item, or of the next one that is still visible.
@@ -62,20 +74,28 @@ export function keepScrollPosition(log, change) {
   const next = stillVisible ? undefined : nextVisible(log, before[0].element);
   const current = stillVisible ?? (next && { ...anchorOf(next), top: contentTop() });
   if (!current) return;
-  scrollToAnchor(current);
-  current.isRecent = true;
   anchor = current;
-  afterFrames(STEADY_FRAMES, () => (current.isRecent = false));
+  // Each frame of a long page takes time, and after a change that moved nothing there is nothing to restore.
+  if (scrollToAnchor(current)) restoreForFrames();
+}
+
+function restoreForFrames() {
+  if (restoringFrames === 0) requestAnimationFrame(endFrame);
+  restoringFrames = STEADY_FRAMES;
+}
+
+function endFrame() {
+  if (--restoringFrames > 0) requestAnimationFrame(endFrame);
 }
 
 /** Restore the anchor while turns are rendered. Browsers do not anchor the scroll position at the top of the page. */
 export function restoreAnchor() {
-  if (anchor?.isRecent && anchor.scrollY === scrollY && anchor.element.isConnected) scrollToAnchor(anchor);
+  if (restoringFrames > 0 && anchor && anchor.scrollY === scrollY && anchor.element.isConnected) scrollToAnchor(anchor);
 }
 
 /**
  * Scroll so that the element is at its previous position. If only the header moved it, and the header was visible at
- * the top of the page, keep the header visible.
+ * the top of the page, keep the header visible. Returns true if the element had moved.
  *
  * @param {Anchor} current
  */
@@ -87,6 +107,7 @@ function scrollToAnchor(current) {
   else scrollByExactly(top - current.top);
   current.headerHeight = headerHeight();
   current.scrollY = scrollY;
+  return Math.abs(top - current.top) >= 0.5 || growth !== 0;
 }
 
 /** @returns {Anchor} */
@@ -98,11 +119,6 @@ function anchorOf(element) {
 
 function headerHeight() {
   return document.querySelector(".session-header")?.getBoundingClientRect().height ?? 0;
-}
-
-function afterFrames(left, act) {
-  if (left === 0) act();
-  else requestAnimationFrame(() => afterFrames(left - 1, act));
 }
 
 function nextVisible(log, element) {
