@@ -571,13 +571,14 @@ class SessionPage extends SessionView {
     this.describeSoon(true);
   }
 
-  onPaint() {
-    super.onPaint();
+  /** @param {Set<Element>} painted */
+  onPaint(painted) {
+    super.onPaint(painted);
     if (this.pages.isOpen && !this.pages.hasOlder) this.header.setFirstPrompt(this.firstPrompt());
     this.live.update();
     this.marks.update();
     this.usage.update();
-    this.turnChanges.update();
+    this.turnChanges.update(painted);
     this.pagination.update();
     this.outline.older.hidden = !this.pages.hasOlder;
     this.outline.newer.hidden = !this.pages.hasNewer;

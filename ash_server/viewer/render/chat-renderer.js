@@ -33,9 +33,10 @@ import { turnFooter, withSeparators } from "./turn-separators.js";
 
 export class ChatRenderer {
   isLive = false;
-  wasLive = false;
   /** The open turn (`EventLog.openTurn`). @type {string | null | undefined} */
   openTurn;
+  /** The values with which turns were last updated. @type {{isLive: boolean, openTurn?: string | null}} */
+  updated = { isLive: false };
   /** @type {number | undefined} */
   frame;
 
@@ -59,13 +60,15 @@ export class ChatRenderer {
   revoked = new Set();
   /** @type {Map<string, TurnView>} */
   turnViews = new Map();
+  /** The turns laid out since the last call of `onPaint`. @type {Set<Element>} */
+  painted = new Set();
   /** @type {WeakMap<Element, string>} */
   looseRuns = new WeakMap();
 
   /**
    * @param {HTMLElement} container
-   * @param {{onPaint?: () => void, hrefOf?: (sessionId: string) => string}} [options] `onPaint` is called after each
-   *   change of the DOM; `hrefOf` returns the address of another session
+   * @param {{onPaint?: (painted: Set<Element>) => void, hrefOf?: (sessionId: string) => string}} [options] `onPaint` is
+   *   called after each change of the DOM, with the turns that changed; `hrefOf` returns the address of another session
    */
   constructor(container, { onPaint = () => {}, hrefOf } = {}) {
     this.container = container;
@@ -140,7 +143,7 @@ export class ChatRenderer {
     events.forEach((event) => this.log.add(event));
     if (this.log.wasReset) return;
     this.takeChanges();
-    this.openTurn = this.log.openTurn();
+    if (this.isLive) this.openTurn = this.log.openTurn();
     for (const key of this.changed) {
       const view = this.itemViews.get(key);
       if (view?.element) continue;
@@ -196,7 +199,9 @@ export class ChatRenderer {
     this.changed = new Set();
     changed.forEach((key) => this.paintItem(this.itemViews.get(key)));
     this.layOut();
-    this.onPaint();
+    const { painted } = this;
+    this.painted = new Set();
+    this.onPaint(painted);
   }
 
   clear() {
@@ -211,6 +216,7 @@ export class ChatRenderer {
     this.revoked = new Set();
     this.openTurn = undefined;
     this.turnViews = new Map();
+    this.painted = new Set();
     this.looseRuns = new WeakMap();
     this.container.replaceChildren();
   }
@@ -382,11 +388,18 @@ export class ChatRenderer {
 
   /** Update turns that changed, and the state of unfinished items in turns that ended. */
   updateTurns() {
-    this.openTurn = this.log.openTurn();
+    const { isLive } = this;
+    const openTurn = (this.openTurn = this.log.openTurn());
+    const before = this.updated;
+    this.updated = { isLive, openTurn };
     /** @type {Set<string | undefined>} */
-    const changed = new Set(this.wasLive === this.isLive ? [] : [undefined]);
-    this.wasLive = this.isLive;
-    for (const turn of this.log.turns.values()) {
+    const changed = new Set(isLive === before.isLive ? [] : [undefined]);
+    const turns = this.log.takeChangedTurns();
+    for (const id of [before.openTurn, openTurn]) {
+      const turn = this.log.turns.get(id ?? "");
+      if (turn) turns.add(turn);
+    }
+    for (const turn of turns) {
       const view = this.turnView(turn);
       const { start, end, interrupt } = turn;
       const inputs = [start, end, interrupt, this.canContinue(turn.id), turn.first, end && turn.last];
@@ -444,6 +457,8 @@ export class ChatRenderer {
     const before = nestNeighbour(call.element);
     if (!children.length) call.nest.remove();
     else if (before.nextSibling !== call.nest) before.after(call.nest);
+    const turn = call.element.closest(".turn");
+    if (turn) this.painted.add(turn);
   }
 
   /**
@@ -495,6 +510,7 @@ export class ChatRenderer {
     const layOut = isRevoked ? layOutRevoked : layOutFlow;
     const after = [turn && turnFooter(turn), isOpen && this.isWorking(items) && this.workingLine(turn)];
     layOut(element, items, { isOver: !isOpen, after: after.filter(Boolean) });
+    this.painted.add(element);
   }
 
   /** True if a turn in progress shows neither an open text nor a running call, and its last item is no answer. */

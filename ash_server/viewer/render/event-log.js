@@ -45,6 +45,8 @@ export class EventLog {
   places = new Map();
   /** @type {Map<string, Turn>} */
   turns = new Map();
+  /** The turns with new events since the last call of takeChangedTurns(). @type {Set<Turn>} */
+  changedTurns = new Set();
   /** Marks of turns without an id. @type {any} */
   unnamed = { id: null, first: 0 };
   lastRetraction = 0;
@@ -97,6 +99,13 @@ export class EventLog {
     });
   }
 
+  /** The turns with new events since the last call. */
+  takeChangedTurns() {
+    const changed = this.changedTurns;
+    this.changedTurns = new Set();
+    return changed;
+  }
+
   /**
    * The tool call of a subagent's item, if it is loaded.
    *
@@ -126,6 +135,7 @@ export class EventLog {
     turn.first = Math.min(turn.first, seq);
     if (isTimed(event) && !(turn.last && seq < turn.last.seq)) turn.last = { event, seq };
     this.turns.set(id, turn);
+    this.changedTurns.add(turn);
     return turn;
   }
 

@@ -25,9 +25,10 @@ class ExportedView extends SessionView {
   /** @type {TurnChanges | undefined} */
   turnChanges;
 
-  onPaint() {
-    super.onPaint();
-    this.turnChanges?.update();
+  /** @param {Set<Element>} painted */
+  onPaint(painted) {
+    super.onPaint(painted);
+    this.turnChanges?.update(painted);
   }
 }
 

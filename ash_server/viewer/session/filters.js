@@ -130,10 +130,14 @@ export class Filters {
     return url;
   }
 
-  /** Mark turns without visible items, so that they take no space. */
-  markEmptyTurns() {
+  /**
+   * Mark turns without visible items, so that they take no space.
+   *
+   * @param {Iterable<Element>} [turns] all turns by default
+   */
+  markEmptyTurns(turns = this.log.querySelectorAll(":scope > .turn")) {
     const shown = this.errorsOnly ? FAILED : this.shownSelector();
-    for (const turn of this.log.querySelectorAll(":scope > .turn")) {
+    for (const turn of turns) {
       turn.toggleAttribute("data-empty", turn.querySelector(shown) === null);
     }
   }
@@ -143,9 +147,13 @@ export class Filters {
     return hidden.length ? `${ITEM}:not(${hidden.join(", ")})` : ITEM;
   }
 
-  /** Update after each painting: new items may be hidden, and are counted. */
-  update() {
-    this.markEmptyTurns();
+  /**
+   * Update after each painting: new items may be hidden, and are counted.
+   *
+   * @param {Set<Element>} painted the turns that were painted
+   */
+  update(painted) {
+    this.markEmptyTurns(painted);
     this.updating.request();
   }
 

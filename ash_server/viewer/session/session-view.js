@@ -38,7 +38,7 @@ export class SessionView {
     this.addressOf = addressOf;
     this.announcer = new Announcer();
     this.log = el("div", { role: "log", "aria-live": "off", "aria-label": "Conversation" });
-    this.renderer = new ChatRenderer(this.log, { hrefOf, onPaint: () => this.onPaint() });
+    this.renderer = new ChatRenderer(this.log, { hrefOf, onPaint: (painted) => this.onPaint(painted) });
     this.filters = new Filters(this.log, () => this.onFilter());
     this.pill = button({ class: "to-end", hidden: true }, null, () => this.toEnd());
     this.autoScroll = new AutoScroll(this.renderer, this.pill, () => this.hasEnd());
@@ -236,12 +236,13 @@ export class SessionView {
     return visibleText ?? text ?? transcription ?? "";
   }
 
-  onPaint() {
+  /** @param {Set<Element>} painted the turns that were painted */
+  onPaint(painted) {
     this.openAll.update();
-    this.filters.update();
+    this.filters.update(painted);
     this.outline.update();
     this.syntaxColours.update();
-    this.thumbnails.update();
+    this.thumbnails.update(painted);
     this.toolbar.update();
     this.updateBlank();
   }

@@ -16,9 +16,13 @@ export class Thumbnails {
     renderer.container.addEventListener("toggle", ({ target }) => this.observe(/** @type {Element} */ (target)), true);
   }
 
-  /** After each painting, which removes the image of a call that is painted again. */
-  update() {
-    this.observe(this.renderer.container);
+  /**
+   * After each painting, which removes the image of a call that is painted again.
+   *
+   * @param {Set<Element>} painted the turns that were painted
+   */
+  update(painted) {
+    painted.forEach((turn) => this.observe(turn));
   }
 
   /** @param {Element} part the part of the log that was painted */

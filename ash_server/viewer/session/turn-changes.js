@@ -30,11 +30,18 @@ export class TurnChanges {
     this.update();
   }
 
-  /** Update the footers, which each painting may replace. */
-  update() {
+  /**
+   * Update the footers, which each painting may replace.
+   *
+   * @param {Set<Element>} [painted] the turns that were painted; all turns by default
+   */
+  update(painted) {
     if (!this.turns.size) return;
     if (this.size !== this.renderer.itemViews.size) this.findTurns();
-    for (const [id, number] of this.known) this.mark(id, number);
+    for (const [id, number] of this.known) {
+      const element = this.renderer.turnViews.get(id)?.element;
+      if (element && (painted?.has(element) ?? true)) this.mark(element, number);
+    }
   }
 
   findTurns() {
@@ -47,9 +54,8 @@ export class TurnChanges {
     }
   }
 
-  mark(id, number) {
-    const element = this.renderer.turnViews.get(id)?.element;
-    const isOver = element && element.dataset.state !== "running" && !element.querySelector(":scope > .revoked");
+  mark(element, number) {
+    const isOver = element.dataset.state !== "running" && !element.querySelector(":scope > .revoked");
     if (!isOver) return;
     const { files, ...lines } = this.turns.get(number);
     const text = changedFilesText(files.length, lines);

@@ -14,7 +14,7 @@ export function turnCosts(renderer, answers) {
     const { start, end } = renderer.log.turns.get(id) ?? {};
     const isClear = [...found].every((number) => claims.get(number)?.length === 1);
     const isStated = end?.event.payload.costUsd !== undefined;
-    const footer = start && end && isClear && !isStated && footerOf(id);
+    const footer = start && end && isClear && !isStated && footerOf(renderer, id);
     return footer ? [/** @type {[Element, any[]]} */ ([footer, [...found].flatMap((number) => byNumber.get(number))])] : [];
   });
 }
@@ -34,6 +34,6 @@ function turnNumbers(renderer, answers) {
   return numbers;
 }
 
-function footerOf(id) {
-  return document.querySelector(`.turn[data-turn-id="${CSS.escape(id)}"] > .turn-end`);
+function footerOf(renderer, id) {
+  return renderer.turnViews.get(id)?.element?.querySelector(":scope > .turn-end");
 }
