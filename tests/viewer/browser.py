@@ -8,10 +8,11 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 from playwright.async_api import Browser, Page, Route, async_playwright
 
-from tests.waiting import TIMEOUT
+from tests.waiting import TIMEOUT, until
 
 ABSENT = "no Chromium: install it (Debian: apt install chromium-headless-shell), or name its program in ASH_CHROMIUM"
 INSTALLED = Path(__file__).parents[2] / ".chromium" / "chromium"
@@ -58,6 +59,14 @@ def http_server(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
             thread.join()
 
 
+async def until_true(page: Page, predicate: str, arg: Any = None) -> None:
+    """Wait until an expression or a function of the page returns a true value.
+
+    `Page.wait_for_function` needs eval from its second look on, which the policy of the pages forbids.
+    """
+    await until(lambda: page.evaluate(predicate, arg))
+
+
 RECORD_FEED = """
   globalThis.received = [];
   globalThis.EventSource = class extends EventSource {
@@ -89,7 +98,7 @@ class HeldAnswers:
     async def send(self, *session_ids: str) -> None:
         """Send the answers once the stream has named these sessions; needs RECORD_FEED."""
         for id in session_ids:
-            await self._page.wait_for_function("(id) => received.includes(id)", arg=id)
+            await until_true(self._page, "(id) => received.includes(id)", id)
         self._are_sent.set()
 
     async def _answer(self, route: Route) -> None:

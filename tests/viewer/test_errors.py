@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from playwright.async_api import Page, Route, expect
 
-from tests.viewer.browser import still
+from tests.viewer.browser import still, until_true
 from tests.viewer.sessions import Event, Session
 from tests.viewer.test_turns import END, asked, call, called, event
 
@@ -16,7 +16,7 @@ async def go(page: Page, key: str) -> str | None:
     """Press a key that goes to an error; return its call."""
     before = await page.evaluate(f"() => {FOCUSED}?.id")
     await page.keyboard.press(key)
-    await page.wait_for_function(f"(before) => {FOCUSED} && {FOCUSED}.id !== before", arg=before)
+    await until_true(page, f"(before) => {FOCUSED} && {FOCUSED}.id !== before", arg=before)
     await still(page)
     id: str | None = await page.evaluate(f"() => {FOCUSED}.dataset.toolCallId")
     return id

@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from tests.shared.records import claude
-from tests.viewer.browser import RECORD_FEED, HeldAnswers
+from tests.viewer.browser import RECORD_FEED, HeldAnswers, until_true
 from tests.viewer.sessions import Session
 
 QUESTION = {"questions": [{"question": "Which port?", "header": "Port", "options": [{"label": "4100"}]}]}
@@ -73,7 +73,7 @@ async def test_a_board_that_cannot_be_loaded_stays_an_error(
     await page.goto(f"{running.address.partition('/sessions/')[0]}/live")
     await expect(page.locator(".state-title")).to_have_text("Busy.")
     await running.write(returned("t1"), call("t2", "AskUserQuestion", **QUESTION))
-    await page.wait_for_function("(id) => received.includes(id)", arg=running.id)
+    await until_true(page, "(id) => received.includes(id)", arg=running.id)
 
     assert await page.inner_text(".state-title") == "Busy."
     await page.unroute("**/api/sessions?*")

@@ -9,6 +9,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from tests.shared.records import claude
+from tests.viewer.browser import until_true
 from tests.viewer.sessions import Event, Session
 
 TO_END = "() => Math.round(document.documentElement.scrollHeight - innerHeight - scrollY)"
@@ -69,8 +70,8 @@ async def expect_following(page: Page) -> None:
     await expect(page.locator(".live-mark")).to_be_visible()
     for _ in range(2):
         last = await page.evaluate(LAST_NUMBER)
-        await page.wait_for_function(f"(last) => ({LAST_NUMBER})() > last", arg=last)
-        await page.wait_for_function(f"() => ({TO_END})() === 0")
+        await until_true(page, f"(last) => ({LAST_NUMBER})() > last", last)
+        await until_true(page, f"() => ({TO_END})() === 0")
 
 
 @pytest.mark.parametrize("written", [400, 3600])
@@ -95,12 +96,12 @@ async def test_input_upwards_stops_following_before_the_page_scrolls(page: Page,
     await session.write(*OPENING)
     await write(session, number, 600)
     await page.goto(session.address)
-    await page.wait_for_function(f"() => scrollY > 0 && ({LAST_NUMBER})() === 600 && ({TO_END})() === 0")
+    await until_true(page, f"() => scrollY > 0 && ({LAST_NUMBER})() === 600 && ({TO_END})() === 0")
 
     await page.evaluate("() => dispatchEvent(new WheelEvent('wheel', { deltaY: -100 }))")
     await session.write(*map(number, range(601, 901)))
 
-    await page.wait_for_function(f"() => ({LAST_NUMBER})() === 900")
+    await until_true(page, f"() => ({LAST_NUMBER})() === 900")
     assert await page.evaluate(TO_END) > 0
 
 
@@ -122,23 +123,21 @@ async def test_page_that_shrinks_and_grows_between_frames_is_followed(page: Page
     await session.write(*OPENING)
     await write(session, number, 600)
     await page.goto(session.address)
-    await page.wait_for_function(f"() => scrollY > 0 && ({LAST_NUMBER})() === 600 && ({TO_END})() === 0")
+    await until_true(page, f"() => scrollY > 0 && ({LAST_NUMBER})() === 600 && ({TO_END})() === 0")
 
     assert await page.evaluate(SHRINK_AND_GROW) == [True, 0]
 
     await session.write(*map(number, range(601, 901)))
-    await page.wait_for_function(f"() => ({LAST_NUMBER})() === 900 && ({TO_END})() === 0")
+    await until_true(page, f"() => ({LAST_NUMBER})() === 900 && ({TO_END})() === 0")
 
 
 async def test_place_is_saved_while_the_page_scrolls_all_the_time(page: Page, session: Session) -> None:
     await session.write(*OPENING, *map(number, range(1, 601)))
     await page.goto(session.address)
-    await page.wait_for_function(f"() => ({LAST_NUMBER})() === 600")
+    await until_true(page, f"() => ({LAST_NUMBER})() === 600")
     await page.evaluate("() => history.replaceState(null, '')")
 
-    await page.wait_for_function(
-        "() => { dispatchEvent(new Event('scroll')); return history.state?.isEnd; }", polling="raf"
-    )
+    await until_true(page, "() => { dispatchEvent(new Event('scroll')); return history.state?.isEnd; }")
 
 
 async def test_long_replay_with_old_times_is_followed(page: Page, session: Session) -> None:
@@ -165,10 +164,10 @@ async def test_wheel_stops_following_a_fast_answer(page: Page, session: Session)
         await expect_following(page)
         await page.mouse.move(600, 400)
         await page.mouse.wheel(0, -600)
-        await page.wait_for_function(f"() => ({TO_END})() > 200")
+        await until_true(page, f"() => ({TO_END})() > 200")
         seen = await page.evaluate(IN_VIEW)
         last = await page.evaluate(LAST_NUMBER)
-        await page.wait_for_function(f"(last) => ({LAST_NUMBER})() > last + 100", arg=last)
+        await until_true(page, f"(last) => ({LAST_NUMBER})() > last + 100", last)
 
     assert await page.evaluate(IN_VIEW) == seen
 
@@ -179,14 +178,14 @@ async def test_finished_paragraphs_of_an_open_answer_are_not_laid_out_again(
     await session.write(*OPENING)
     await write(session, number, 100)
     await page.goto(session.address)
-    await page.wait_for_function(f"() => ({LAST_NUMBER})() === 100")
+    await until_true(page, f"() => ({LAST_NUMBER})() === 100")
     await page.evaluate(
         "() => document.querySelectorAll('.assistant-text > p').forEach((part) => (part.isKept = true))"
     )
 
     await write_more(session, 101, 300)
 
-    await page.wait_for_function(f"() => ({LAST_NUMBER})() === 300")
+    await until_true(page, f"() => ({LAST_NUMBER})() === 300")
     kept = "() => [...document.querySelectorAll('.assistant-text > p')].map((part) => part.isKept === true)"
     assert await page.evaluate(kept) == [True] * 5 + [False] * 10
 

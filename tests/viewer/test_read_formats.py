@@ -16,6 +16,7 @@ from playwright.async_api import Page, expect
 from ash_server.cli.import_.files import import_paths
 from ash_server.cli.import_.options import ImportOptions
 from ash_server.store import Store
+from tests.viewer.browser import until_true
 
 FORMATS = Path(__file__).parent / "formats"
 _OPENHANDS = "openhands/conversations/8e000000000040008000000000000001"
@@ -217,7 +218,7 @@ async def shown(page: Page, address: str, expected: Shown) -> Shown:
     await page.goto(address)
     await expect(page.locator('.session-facts .fact[title*=" turn"]')).to_be_visible()
     await expect(page.locator(".chat-log")).to_contain_text((expected.errors or expected.answers)[-1])
-    await page.wait_for_function(_OPEN)
+    await until_true(page, _OPEN)
     read = await page.evaluate(_READ)
     results = [call.result for call in expected.calls if call.result]
     calls = [

@@ -21,7 +21,7 @@ from ash_server.transfer.exporting.jsonl import FORMATS
 from ash_server.transfer.exporting.trajectory import SUFFIX
 from tests.shared.records import claude
 from tests.shared.records.events import tool_call, tool_result, turn_start, wire_event
-from tests.viewer.browser import HeldAnswers, still
+from tests.viewer.browser import HeldAnswers, still, until_true
 from tests.viewer.logs import SERVER
 from tests.viewer.sessions import Event, Session, new_session
 
@@ -114,7 +114,8 @@ async def open_page(page: Page, address: str) -> None:
 
 async def extended(page: Page, first: int) -> None:
     """Wait until the short first page is extended to the event `first` or an older one."""
-    await page.wait_for_function(
+    await until_true(
+        page,
         """(first) => [...document.querySelectorAll(".chat-log [data-seq]")]
              .some((element) => Number(element.dataset.seq) <= first)""",
         arg=first,
@@ -125,7 +126,7 @@ async def extended(page: Page, first: int) -> None:
 async def wheel(page: Page, by: int) -> None:
     before = await page.evaluate("scrollY")
     await page.mouse.wheel(0, by)
-    await page.wait_for_function("(before) => scrollY !== before", arg=before)
+    await until_true(page, "(before) => scrollY !== before", arg=before)
     await still(page)
 
 
@@ -282,7 +283,7 @@ async def test_finished_session_opens_at_its_start(page: Page, session: Session)
     assert await page.evaluate("scrollY") == 0
 
     await page.keyboard.press("Shift+G")
-    await page.wait_for_function(AT_END)
+    await until_true(page, AT_END)
 
 
 async def test_page_and_preload_agree_on_finished_sessions(blank: Page) -> None:
@@ -347,7 +348,7 @@ async def test_live_session_opens_at_its_end(page: Page, session: Session) -> No
 
     await open_page(page, session.address)
 
-    await page.wait_for_function(AT_END)
+    await until_true(page, AT_END)
     await expect(page.locator(".live-mark")).to_be_visible()
     await expect(page).to_have_title("● Paths on Windows · Ash")
 
@@ -402,7 +403,7 @@ async def test_counts_new_items_when_scrolled_up(page: Page, session: Session) -
     assert (await page.locator("[data-unread]").get_attribute("data-unread") or "").startswith("New since ")
 
     await page.locator(".to-end").click()
-    await page.wait_for_function(AT_END)
+    await until_true(page, AT_END)
     await expect(page.locator(".to-end")).to_be_hidden()
     await expect(page.locator("[data-unread]")).to_have_count(1)
 
@@ -757,7 +758,7 @@ async def test_permalinks(page: Page, long: Session, message: int, type: str, it
 
     target = page.locator(f"[id='e-{named}']")
     await expect(target).to_be_in_viewport()
-    await page.wait_for_function(FLASHED, arg=f"e-{named}")
+    await until_true(page, FLASHED, arg=f"e-{named}")
     await still(page)
     assert await page.evaluate(FOCUSED) == named
     assert (
@@ -775,7 +776,7 @@ async def test_permalink_page_extends_in_both_directions(page: Page, long: Sessi
 
     await page.keyboard.press("Shift+G")
     await expect(page.locator(".assistant-text").last).to_contain_text("Answer 399.")
-    await page.wait_for_function(AT_END)
+    await until_true(page, AT_END)
     await page.keyboard.type("gg")
     await expect(page.locator(".user-message").first).to_contain_text("Prompt 0")
     assert await page.evaluate("scrollY") == 0
@@ -801,7 +802,7 @@ async def test_places_on_the_same_page_and_history(page: Page, long: Session) ->
     await expect(page.locator(f"[id='e-{far}']")).to_be_in_viewport()
     near = await event_of(long, 105, "user_message")
     await page.evaluate("(id) => (location.hash = `e-${id}`)", near)
-    await page.wait_for_function(FLASHED, arg=f"e-{near}")
+    await until_true(page, FLASHED, arg=f"e-{near}")
     await expect(page.locator(f"[id='e-{near}']")).to_be_in_viewport()
     await still(page)
     await kept(page)
