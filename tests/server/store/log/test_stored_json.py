@@ -35,8 +35,8 @@ from tests.shared.records.events import wire_event
 from tests.shared.sample_files import CORPUS, MAX_FILES, spread
 
 SAMPLES = sorted((Path(__file__).parents[4] / "ash_server" / "samples").glob("*.jsonl"))
-MAX_LINES = 300
-MAX_SESSIONS = max(20, MAX_FILES)
+MAX_LINES = 100
+MAX_SESSIONS = max(10, MAX_FILES)
 """The number of files per format."""
 NOW = 1_800_000_000_000
 
