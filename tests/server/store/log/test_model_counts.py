@@ -8,7 +8,7 @@ import pytest
 from psycopg import AsyncConnection
 
 from ash_server import Store
-from ash_server.store.conversation import model_counts
+from ash_server.store.conversation import model_counts, standard_pages
 from ash_server.store.log import totals
 from ash_server.store.transcripts import Copy
 from ash_shared.projections import count_models
@@ -16,7 +16,17 @@ from tests.shared.records import codex
 from tests.shared.records.events import wire_event
 
 MODELS = ("opus", "haiku", "<synthetic>")
-LENGTHS = (450, 1, 99, 3, 120, 700)
+LENGTHS = (130, 1, 99, 3, 120, 150)
+SETTLED = 400
+"""Fewer messages than settle, whatever the length of turns."""
+
+
+@pytest.fixture(autouse=True)
+def few_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read fewer messages again, so that short sessions have many that are settled."""
+    for name, number in (("_MAX_UNSETTLED", 60), ("_MIN_UNSETTLED", 20), ("_DISTANCE", 20)):
+        monkeypatch.setattr(model_counts, name, number)
+    monkeypatch.setattr(standard_pages, "_PAGE", 300)
 
 
 @pytest.fixture
@@ -73,7 +83,7 @@ async def mark_copies(store: Store, session: UUID, messages: int) -> None:
 
 CHANGES: dict[str, Callable[[Store, UUID], Awaitable[object]]] = {
     "delete an early message": lambda store, session: store.messages.delete(session, 5),
-    "delete a late message": lambda store, session: store.messages.delete(session, 1371),
+    "delete a late message": lambda store, session: store.messages.delete(session, 501),
     "delete the last message": lambda store, session: store.messages.pop(session),
     "rebuild": lambda store, session: store.events.rebuild(session),
     "post an event": lambda store, session: store.events.append(session, wire_event("retraction", turns=1)),
@@ -81,16 +91,16 @@ CHANGES: dict[str, Callable[[Store, UUID], Awaitable[object]]] = {
 }
 
 
-@pytest.mark.parametrize("turn", [7, 280, 10_000])
+@pytest.mark.parametrize("turn", [7, 56, 10_000])
 async def test_changes_keep_the_counts(store: Store, session: UUID, connection: AsyncConnection) -> None:
-    assert 1000 < (await kept_models(connection, session)).settled < sum(LENGTHS)
+    assert SETTLED < (await kept_models(connection, session)).settled < sum(LENGTHS)
     for name, change in CHANGES.items():
         await change(store, session)
         counted = await count_all(store, session)
         for _ in range(2):
             models = (await store.conversation.read_summary(session)).models
             assert (name, models) == (name, counted)
-        assert (name, (await kept_models(connection, session)).settled > 1000) == (name, True)
+        assert (name, (await kept_models(connection, session)).settled > SETTLED) == (name, True)
 
 
 async def test_a_deletion_keeps_what_is_settled_before(
@@ -117,21 +127,21 @@ async def test_answers_that_state_no_model_have_the_last_one_of_the_session(stor
     session = (await store.sessions.create(source="codex")).id
     for model in ("gpt-x", "gpt-y"):
         lines = [codex.line("turn_context", model=model), codex.message_item("user", "Go on")]
-        for first in range(0, 450, 150):
-            for number in range(first, first + 150):
+        for first in range(0, 180, 60):
+            for number in range(first, first + 60):
                 lines += [codex.call_item(f"{model}-{number}"), codex.output_item(f"{model}-{number}")]
             await store.messages.append(session, [json.dumps(each) for each in lines])
             lines = []
             assert (await store.conversation.read_summary(session)).models == await count_all(store, session)
 
-    assert (await store.conversation.read_summary(session)).models == {"gpt-x": 450, "gpt-y": 450}
+    assert (await store.conversation.read_summary(session)).models == {"gpt-x": 180, "gpt-y": 180}
 
 
 async def test_requests_leave_many_messages_to_the_server(
     store: Store, session: UUID, connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """None of these answers has usage."""
-    monkeypatch.setattr(model_counts, "MAX_COUNTED", 800)
+    monkeypatch.setattr(model_counts, "MAX_COUNTED", 300)
     read = store.conversation.read_summary
     await store.events.rebuild(session)
 
@@ -146,11 +156,11 @@ async def test_requests_skip_the_copies_of_a_subagent(
 ) -> None:
     monkeypatch.setattr(model_counts, "MAX_COUNTED", 100)
     session = (await store.sessions.create()).id
-    await store.messages.append(session, list(map(line_of, range(900))))
+    await store.messages.append(session, list(map(line_of, range(200))))
     await connection.execute("UPDATE sessions SET agent_id = 'a1' WHERE id = %s", [session])
-    await mark_copies(store, session, 840)
+    await mark_copies(store, session, 140)
 
-    counted = await count_all(store, session, after=840)
+    counted = await count_all(store, session, after=140)
     assert (await store.conversation.read_summary(session, is_bounded=True)).models == counted != {}
 
 
