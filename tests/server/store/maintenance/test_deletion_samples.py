@@ -70,14 +70,20 @@ WAYS = {
     "earlier version": Way(interval=3, is_earlier=True),
 }
 
+# Each sample with one way that differs in locks, and one that differs in states.
+CASES = [
+    (name, way)
+    for number, name in enumerate(SAMPLES)
+    for way in (("unlocked", "kept states"), ("locked", "earlier version"))[number % 2]
+]
+
 NO_STATES = """
     DELETE FROM kept_states;
     UPDATE session_counters SET kept_sequence = -1, kept_facts = ''
 """
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize(("name", "way"), CASES)
 async def test_equals_a_session_without_the_messages(
     store: Store, tables: AsyncConnection, monkeypatch: pytest.MonkeyPatch, name: str, way: str
 ) -> None:
