@@ -6,6 +6,7 @@ import pkgutil
 import re
 import zipfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -126,9 +127,14 @@ def names_used(path: Path) -> set[str]:
             if isinstance(node, ast.Constant) and isinstance(node.value, str)
         }
         used |= texts & {*parse_names(path.with_suffix(".sql"))}
-    for other in (ROOT / "ash_server").rglob("*.py"):
-        used |= set(re.findall(rf"\b{path.stem}\.SQL\.(\w+)", other.read_text()))
-    return used
+    return used | {name for module, name in names_of_other_modules() if module == path.stem}
+
+
+@cache
+def names_of_other_modules() -> set[tuple[str, str]]:
+    """Return the names that modules use as `module.SQL.name`, each with the module."""
+    paths = (ROOT / "ash_server").rglob("*.py")
+    return {found for path in paths for found in re.findall(r"\b(\w+)\.SQL\.(\w+)", path.read_text())}
 
 
 def parse_names(path: Path) -> list[str]:
