@@ -442,9 +442,9 @@ def count_waiting(database_url: str) -> int:
 @pytest.mark.usefixtures("split")
 async def test_a_killed_process_affects_only_its_file(database_url: str, grown: list[Path]) -> None:
     async with Store.open(database_url, lock_timeout=None) as store:
-        with blocked_imports(database_url, [*grown[:2], grown[3]]):
-            importing = asyncio.create_task(import_paths(store, grown, ImportOptions(jobs=3)))
-            await until(lambda: count_waiting(database_url) == 3)
+        with blocked_imports(database_url, [grown[0], grown[3]]):
+            importing = asyncio.create_task(import_paths(store, grown, ImportOptions(jobs=2)))
+            await until(lambda: count_waiting(database_url) == 2)
             killed = workers(psutil.Process())
             for process in killed:
                 process.kill()
@@ -453,10 +453,10 @@ async def test_a_killed_process_affects_only_its_file(database_url: str, grown: 
         again = await import_files(store, *grown)
 
     reason = "the process that imported it was killed by signal 9"
-    assert report.unread == [(str(path), reason) for path in grown[:2]]
-    assert list(report.imported) == grown[2:]
-    assert dict(report.total.counts) == {"existing": 2, "new": 2}
-    assert dict(again.total.counts) == {"existing": 6, "new": 2}
+    assert report.unread == [(str(path), reason) for path in grown[:1]]
+    assert list(report.imported) == grown[1:]
+    assert dict(report.total.counts) == {"existing": 3, "new": 3}
+    assert dict(again.total.counts) == {"existing": 7, "new": 1}
 
 
 def workers(parent: psutil.Process) -> list[psutil.Process]:
@@ -475,7 +475,7 @@ from ash_server.cli.main import main
 files._MIN_PROCESS_BYTES = 1
 main()
 """
-STOPPED = "ash: imported 0 of 3 files; import again to continue\n"
+STOPPED = "ash: imported 0 of 2 files; import again to continue\n"
 SIGNALS = {
     signal.SIGINT: (130, f"{STOPPED}\nash: interrupted\n"),
     signal.SIGTERM: (143, STOPPED),
@@ -487,14 +487,14 @@ SIGNALS = {
 async def test_a_stopped_import_leaves_no_process_and_can_continue(
     store: Store, database_url: str, grown: list[Path], by: signal.Signals
 ) -> None:
-    with blocked_imports(database_url, grown[:3]), started_import(database_url, grown[:3]) as process:
-        await until(lambda: count_waiting(database_url) == 3)
+    with blocked_imports(database_url, grown[:2]), started_import(database_url, grown[:2]) as process:
+        await until(lambda: count_waiting(database_url) == 2)
         children = workers(psutil.Process(process.pid))
         os.killpg(process.pid, by)
         _, errors = await asyncio.to_thread(process.communicate)
         await until(lambda: not any(child.is_running() for child in children))
 
-    assert (len(children), process.returncode, errors) == (2, *SIGNALS[by])
+    assert (len(children), process.returncode, errors) == (1, *SIGNALS[by])
     again = await import_files(store, *grown)
     assert dict(again.total.counts) == {"existing": 4, "new": 4}
 
@@ -502,7 +502,7 @@ async def test_a_stopped_import_leaves_no_process_and_can_continue(
 @contextmanager
 def started_import(database_url: str, paths: list[Path]) -> Iterator[subprocess.Popen[str]]:
     """Run `ash import` as the shell of a terminal does, in a process group of its own."""
-    command = [sys.executable, "-c", IMPORT_IN_PROCESSES, "import", *map(str, paths), "--jobs", "3"]
+    command = [sys.executable, "-c", IMPORT_IN_PROCESSES, "import", *map(str, paths), "--jobs", "2"]
     environ = {**os.environ, "ASH_DATABASE_URL": database_url, "TMPDIR": str(paths[0].parent)}
     with subprocess.Popen(
         command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
