@@ -287,7 +287,6 @@ async def test_installed_hook_pushes_what_is_new(tmp_path: Path, server: str, st
         write(agent, said(9, "Count the tills."))
         together = [
             laptop.run_hook("SubagentStop", path, agent_transcript_path=str(agent)),
-            laptop.run_hook("Stop", path),
             laptop.run_hook("PreCompact", path),
         ]
         await until(lambda: stored_messages(ash) == [1, 2])
@@ -301,7 +300,7 @@ async def test_installed_hook_pushes_what_is_new(tmp_path: Path, server: str, st
 
     assert [(each.returncode, each.stdout, each.stderr) for each in (stop, *together, end)] == [
         (0, "", "")
-    ] * 5
+    ] * 4
     assert laptop.hooks("remove", "claude", "--yes").returncode == 0
     assert laptop.settings().read_bytes() == before
 

@@ -272,16 +272,13 @@ def run_plugin(laptop: Laptop, *events: Mapping[str, Any], version: int) -> subp
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
-@pytest.mark.parametrize("pushes", [True, False])
-async def test_hooks_store_the_session_of_each_agent(
-    tmp_path: Path, server: str, database_url: str, store: Store, *, pushes: bool
-) -> None:
+async def test_hooks_push_the_session_of_each_agent(tmp_path: Path, server: str, store: Store) -> None:
     home = write_agent_home(tmp_path / "a home")
     write_database(home / OPENCODE)
     late = home / TRANSCRIPTS["antigravity"][0]  # it is written after the hook has begun
     late.rename(home / "transcript")
-    key = await create_key(store, "laptop", "red", "read", "write") if pushes else ""
-    laptop = Laptop(home, server, key) if pushes else Laptop(home, database_url=database_url)
+    key = await create_key(store, "laptop", "red", "read", "write")
+    laptop = Laptop(home, server, key)
     ran = {}
     for agent, call in calls(home).items():
         assert laptop.hooks("install", agent, "--yes").returncode == 0
@@ -297,7 +294,7 @@ async def test_hooks_store_the_session_of_each_agent(
     } == dict.fromkeys(ran, (0, "{}", ""))
     assert (plugin.returncode, plugin.stdout, plugin.stderr) == (0, "ash\n", "")
     expected = {*(id for call in calls(home).values() for id in call.sessions), f"opencode.db/{PARENT}"}
-    with AshClient(server, key or None) as ash:
+    with AshClient(server, key) as ash:
         await until(lambda: len(list(ash.sessions())) == len(expected))
         assert {session.external_id for session in ash.sessions()} == expected
 
