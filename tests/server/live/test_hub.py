@@ -42,7 +42,7 @@ from tests.server.test_chaos import KILL_LISTENER
 from tests.shared.records.events import wire_event
 from tests.waiting import TIMEOUT, until
 
-STALLED = 40
+STALLED = 16
 
 WITHOUT_POLLING = pytest.mark.parametrize("poll_seconds", [3600.0])
 """Only notifications wake subscribers."""
