@@ -94,7 +94,7 @@ def test_a_program_that_writes_all_the_time_is_not_disturbed(
     database = tmp_path / "live.db"
     with writing(database, mode, timeout) as writer:
         wait_until(lambda: writer.committed() > 100)
-        for _ in range(5):
+        for _ in range(2):
             before = writer.committed()
 
             rows = _retried(database)
