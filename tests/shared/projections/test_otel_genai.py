@@ -638,12 +638,16 @@ def assert_nothing_is_invented(attributes: Json, messages: list[StandardMessage]
 
 def content_of(value: Any) -> set[str]:
     """Return all texts in a value, other than the names that the conventions define."""
-    if isinstance(value, dict):
-        fields = (value[name] for name in value if name not in ("type", "role", "modality"))
-        return set().union(*map(content_of, fields)) if value else set()
-    if isinstance(value, list):
-        return set().union(*map(content_of, value))
-    return {value} if isinstance(value, str) else set()
+    texts, rest = set[str](), [value]
+    while rest:
+        each = rest.pop()
+        if isinstance(each, str):
+            texts.add(each)
+        elif isinstance(each, list):
+            rest += each
+        elif isinstance(each, dict):
+            rest += [each[name] for name in each if name not in ("type", "role", "modality")]
+    return texts
 
 
 def test_corpus_follows_the_conventions(corpus_folder: Path) -> None:
