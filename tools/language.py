@@ -35,6 +35,7 @@ _PATTERNS = {
     name: re.compile(pattern.replace(" ", _SPACE_WITHIN_PARAGRAPH), re.IGNORECASE)
     for name, pattern in CONSTRUCTIONS.items()
 }
+_CODE = re.compile(r"[^\n]+")
 _CODE_BLOCK = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 _JAVASCRIPT = re.compile(
     r"""'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\.|[^`\\])*`|//(?P<line>[^\n]*)|/\*(?P<block>.*?)\*/""",
@@ -104,14 +105,13 @@ def _occurrences(path: Path, text: str) -> Iterator[Occurrence]:
 
 
 def _with_prose_only(file: Path) -> str:
-    """Return the text of a file, with everything but its prose replaced by spaces: positions stay the same."""
+    """Return the text of a file, with a space for all code between two pieces of prose: line numbers stay the same."""
     text = file.read_text(encoding="utf-8")
-    blank = re.sub(r"[^\n]+", lambda match: " " * len(match[0]), text)
     parts, position = list[str](), 0
     for start, end in sorted(_spans(file, text)):
-        parts += blank[position:start], text[start:end]
+        parts += _CODE.sub(" ", text[position:start]), text[start:end]
         position = end
-    return "".join([*parts, blank[position:]])
+    return "".join([*parts, _CODE.sub(" ", text[position:])])
 
 
 def _markdown(text: str) -> _Spans:
