@@ -247,7 +247,7 @@ async def test_export_menu_has_all_formats_of_files(page: Page, session: Session
 
 
 async def test_load_all(page: Page, session: Session) -> None:
-    await session.add_events(*recent_turns(400))
+    await session.add_events(*recent_turns(250))
     await open_page(page, session.address)
     await page.evaluate(WATCH)
 
@@ -256,12 +256,12 @@ async def test_load_all(page: Page, session: Session) -> None:
     await still(page)
 
     shown = await page.evaluate(SHOWN)
-    assert (len(shown), shown[0], shown[-1], shown) == (2_400, 2, 3599, sorted(shown))
+    assert (len(shown), shown[0], shown[-1], shown) == (1_500, 2, 2249, sorted(shown))
     assert await page.evaluate(TO_END) == 0
 
 
 async def test_load_all_from_the_start(page: Page, session: Session) -> None:
-    await session.add_events(*turns(*range(400)))
+    await session.add_events(*turns(*range(250)))
     await open_page(page, session.address)
     await expect(page.locator(".outline-more", has_text="Newer")).to_be_visible()
     await page.evaluate(WATCH)
@@ -271,7 +271,7 @@ async def test_load_all_from_the_start(page: Page, session: Session) -> None:
     await still(page)
 
     shown = await page.evaluate(SHOWN)
-    assert (len(shown), shown[0], shown[-1], shown) == (2_400, 2, 3599, sorted(shown))
+    assert (len(shown), shown[0], shown[-1], shown) == (1_500, 2, 2249, sorted(shown))
     assert (await page.evaluate("scrollY"), await page.evaluate("moves")) == (0, [])
     await expect(page.locator(".outline-more")).to_have_count(2)
     await expect(page.locator(".outline-more:visible")).to_have_count(0)
