@@ -214,13 +214,11 @@ function mostTimes(part, start) {
 }
 
 function grown(part, start, most) {
-  const [once, fourfold] = [most / 4, most].map((times) => start + part.repeat(times));
-  const longer = spent(fourfold) < SHORT ? 0 : leastSpent(fourfold);
-  return longer < SHORT ? 0 : longer / leastSpent(once);
-}
-
-function leastSpent(text) {
-  return Math.min(...Array.from({ length: 3 }, () => spent(text)));
+  const [once, fourfold] = [most / 4, most].map((times) => {
+    const text = start + part.repeat(times);
+    return Math.min(...Array.from({ length: 3 }, () => spent(text)));
+  });
+  return fourfold < SHORT ? 0 : fourfold / once;
 }
 
 function spent(text) {
