@@ -9,6 +9,7 @@ content of a message.
 import asyncio
 from collections.abc import Iterable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Literal, Protocol
 
 from litestar import Controller, Response, get
@@ -124,8 +125,27 @@ def _generate_own() -> bytes:
     if not is_worker():
         return generate_latest(REGISTRY)
     registry = CollectorRegistry()
-    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    WorkerCollector(registry)
     return generate_latest(registry)
+
+
+class WorkerCollector(MultiProcessCollector):
+    """Collects the metrics of all workers, except from the empty files that a worker has just created."""
+
+    def __init__(self, registry: CollectorRegistry | None, folder: str | None = None) -> None:
+        super().__init__(registry, folder)  # type: ignore[no-untyped-call]
+
+    def collect(self) -> Iterable[Metric]:
+        files = [str(path) for path in Path(self._path).glob("*.db") if not _is_empty(path)]
+        metrics: Iterable[Metric] = self.merge(files)  # type: ignore[no-untyped-call]
+        return metrics
+
+
+def _is_empty(path: Path) -> bool:
+    try:
+        return path.stat().st_size == 0
+    except FileNotFoundError:  # of a worker that has ended
+        return True
 
 
 class _Gauges(Collector):

@@ -2,14 +2,18 @@
 
 import json
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import httpx2
 import psycopg
 import pytest
 from httpx2 import AsyncClient
 from litestar import Litestar
+from prometheus_client.mmap_dict import MmapedDict, mmap_key
 from prometheus_client.parser import text_string_to_metric_families
 
+from ash_server.api.metrics import WorkerCollector
 from ash_server.errors import KeyInvalid
 from ash_server.keys import ring
 from ash_server.settings import Settings
@@ -209,3 +213,16 @@ async def test_usage_by_source_and_model(own_client: AsyncClient) -> None:
             for type, count in counts.items()
         },
     }
+
+
+def test_files_that_a_worker_has_just_created_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "counter_2.db").touch()
+    stored: Any = MmapedDict(str(tmp_path / "counter_1.db"))  # type: ignore[no-untyped-call]
+    stored.write_value(mmap_key("appended", "appended_total", ["log"], ["messages"], "Entries."), 3.0, 0.0)
+    stored.close()
+
+    metrics = WorkerCollector(None, str(tmp_path)).collect()
+
+    assert [(each.name, each.labels, each.value) for metric in metrics for each in metric.samples] == [
+        ("appended_total", {"log": "messages"}, 3.0)
+    ]
