@@ -240,9 +240,9 @@ STALLS = {
     "links": "https://evil.example/" + "a" * 50_000,
     "addresses": "a@" * 30_000,
     "backslashes": "\\" * 100_000,
-    "colours": "\x1b[31ma" * 10_000,
+    "colours": "\x1b[31ma" * 30_000,
     "parameters": "\x1b[" + "1;" * 50_000 + "m",
-    "marks": "a" + "\u0300" * 3_000,
+    "marks": "a" + "\u0300" * 10_000,
     "definitions": "[a]: b\n" * 20_000,
     "spaces": " " * 100_000 + "a",
     "tabs": "\t" * 50_000 + "a",
@@ -254,5 +254,5 @@ STALLS = {
     "footnotes": "[^1] " * 3_000 + "".join(f"\n[^{n}]: a" for n in range(1_000)),
     "alerts": "> [!NOTE]\n> a\n\n" * 1_500,
     "formulas": "$a$ " * 50_000,
-    "hidden characters": "a\u202e" * 30_000,
+    "hidden characters": "a\u202e" * 100_000,
 }

@@ -247,11 +247,11 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, database_url: str) -> 
     variables: dict[str, Any] = {"ASH_HOME": str(tmp_path / "ash"), "TMPDIR": str(tmp_path)}
     if request.param == "local":
         all_variables = environment(tmp_path, database_url, variables)
-        yield Store(tmp_path, database_url, all_variables, files=60, changes=20)
+        yield Store(tmp_path, database_url, all_variables, files=100, changes=30)
         return
     with served_store(database_url) as url:
         all_variables = environment(tmp_path, "", {**variables, "ASH_URL": url})
-        yield Store(tmp_path, database_url, all_variables, files=40, changes=10)
+        yield Store(tmp_path, database_url, all_variables, files=60, changes=10)
 
 
 @pytest.mark.slow

@@ -122,7 +122,7 @@ async def test_pages_contain_each_matching_session_once(
     random = Random(32)
     known = await fill(store, random, 40)
     different = {}
-    for number in range(80):
+    for number in range(120):
         monkeypatch.setattr(session_lists, "MAX_READ", random.choice((3, 2_000)))
         monkeypatch.setattr(session_lists, "_FIRST_READ", random.choice((1, 500)))
         sort = random.choice(get_args(SessionSort))

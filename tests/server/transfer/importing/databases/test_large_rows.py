@@ -97,7 +97,7 @@ async def test_other_rows_are_imported(store: Store, tmp_path: Path, values: Seq
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak is read from /proc")
-@pytest.mark.parametrize("name", ["a long blob", "long texts"])
+@pytest.mark.parametrize("name", ["a long text", "a long blob", "long texts"])
 def test_the_row_is_not_loaded(tmp_path: Path, name: str) -> None:
     database = write_large_row(tmp_path / "opencode.db", too_large(MAX_LINE_BYTES)[name])
 
