@@ -134,5 +134,6 @@ async def test_red_calls_are_those_that_count(page: Page, session: Session) -> N
     await session.add_log(*asked(), *(each for id, result in results for each in (called(id), result)), END)
     await page.goto(session.address)
     await expect(page.locator(".fact.errors")).to_have_text("3 errors")
+    await expect(page.locator(".turn")).to_have_attribute("data-state", "done")
 
     assert await page.evaluate(RED_CALLS) == ["failed", "denied", "stopped"]
