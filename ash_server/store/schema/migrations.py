@@ -13,7 +13,7 @@ from ash_server.errors import SchemaMismatch
 from ash_server.store.connections.pool import connect_command
 from ash_server.store.statements import statements
 
-REVISION = "0047"
+REVISION = "0048"
 """The schema revision that this version requires."""
 
 LOCK = 0x41534801

@@ -35,7 +35,7 @@ $$;
 
 -- Tables, written by `make schema` from tables.py.
 
-INSERT INTO alembic_version VALUES ('0047');
+INSERT INTO alembic_version VALUES ('0048');
 
 -- sessions
 
@@ -433,7 +433,7 @@ CREATE INDEX tool_calls_path_end_idx ON tool_calls (tenant, reverse(path) text_p
     WHERE path <> '';
 CREATE INDEX tool_calls_path_idx ON tool_calls (tenant, path text_pattern_ops, session_id)
     WHERE path <> '';
-CREATE INDEX tool_calls_tool_idx ON tool_calls (tenant, tool, session_id);
+CREATE INDEX tool_calls_tool_idx ON tool_calls (tool, tenant, session_id);
 COMMENT ON COLUMN tool_calls.key IS 'digest of the id of the call';
 COMMENT ON COLUMN tool_calls.number IS '0, 1, 2 … for the files of a call';
 COMMENT ON COLUMN tool_calls.message_sequence IS 'message with the call; null: a posted event, which is never a copy';

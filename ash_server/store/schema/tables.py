@@ -503,7 +503,7 @@ tool_calls = Table(
         postgresql_ops={"path": "text_pattern_ops"},
         postgresql_where=text("path <> ''"),
     ),
-    Index("tool_calls_tool_idx", "tenant", "tool", "session_id"),
+    Index("tool_calls_tool_idx", "tool", "tenant", "session_id"),
     Index(
         "tool_calls_path_end_idx",
         "tenant",

@@ -10,8 +10,13 @@ from psycopg import AsyncCursor
 
 from ash_server import Store
 from ash_server.store.appending.known_sessions import KnownSessions
+from ash_server.store.connections.driver import execute_numbered
+from ash_server.store.log import tool_calls
 from ash_server.store.messages import append, append_and_know
 from ash_server.store.prepare import prepare_message
+from ash_server.store.statements import NumberedSql
+from ash_shared.eventlog.facts.lines import LineFacts
+from ash_shared.eventlog.facts.tool_uses import ToolUse, UsedFile
 from tests.cluster import not_on_cluster
 from tests.shared.records import claude
 
@@ -109,3 +114,34 @@ async def test_an_append_to_a_known_session_is_one_statement(store: Store, steps
             await append_and_know(conn, session_id, [message], sessions)
 
     assert steps == ["everything"]
+
+
+STORED_CALLS = """
+    INSERT INTO tool_calls (
+        session_id, key, number, at, turn, tool, mcp_server, skill, action, path, added, removed, outcome
+    )
+    SELECT %s, 'old' || n, 0, now(), 1, 'Edit', '', '', 'edit', '/f' || n, 1, 0, 'ok' FROM generate_series(1, 2000) AS n
+"""
+
+
+def indexes_of(plan: dict[str, Any]) -> set[str]:
+    """Return the indexes that a plan uses for tool calls; empty for a scan without one."""
+    is_scan = plan["Node Type"].endswith("Scan") and plan.get("Relation Name") == "tool_calls"
+    own = {plan.get("Index Name", "")} if is_scan else set()
+    return own.union(*map(indexes_of, plan.get("Plans", [])))
+
+
+@not_on_cluster("EXPLAIN shows the plan of the coordinator")
+async def test_calls_are_looked_up_by_key_and_path_without_statistics(store: Store) -> None:
+    """A new store has no statistics; other indexes lead to all calls of the session."""
+    session_id = (await store.sessions.create()).id
+    explain = NumberedSql(f"EXPLAIN (FORMAT JSON) {tool_calls._WRITE.text}", tool_calls._WRITE.names)
+    facts = tool_calls.NewFacts()
+    facts.add(LineFacts((ToolUse("new", "Edit", None, files=(UsedFile("edit", "/f1"),)),)), 1)
+    [calls] = tool_calls.encode_calls(facts, now=0)
+    async with store._connections.connection() as conn, conn.transaction(force_rollback=True):
+        await conn.execute(STORED_CALLS, [session_id])
+        explained = await execute_numbered(conn, explain, {"session_id": session_id, "calls": calls})
+        [[[plan]]] = await explained.fetchall()
+
+    assert indexes_of(plan["Plan"]) == {"tool_calls_pkey", "tool_calls_path_idx"}
