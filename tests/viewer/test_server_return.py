@@ -8,7 +8,7 @@ from playwright.async_api import Page, Route, expect
 
 from tests.shared.records import claude
 from tests.viewer.sessions import Session
-from tests.viewer.test_session_page import turns
+from tests.viewer.test_session_page import extended, turns
 
 NOTICE = ".state[data-state=error]"
 
@@ -64,7 +64,7 @@ async def test_next_page_loads(page: Page, session: Session, restart: tuple[Act,
     stop, start = restart
     await session.add_events(*turns(*range(120)))
     await page.goto(f"{session.address}?at=900")
-    await expect(page.locator("#e-answer-100")).to_be_attached()
+    await extended(page, 550)
     await stop()
     await page.locator(".edge.older .load-more").click()
     progress = page.locator(".edge.older [role=status]")
