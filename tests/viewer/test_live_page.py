@@ -11,6 +11,7 @@ from playwright.async_api import Page, expect
 from tests.shared.records import claude
 from tests.viewer.browser import until_true
 from tests.viewer.sessions import Event, Session
+from tests.viewer.test_session_page import STOPPED_CLOCK
 
 TO_END = "() => Math.round(document.documentElement.scrollHeight - innerHeight - scrollY)"
 LAST_NUMBER = """() =>
@@ -143,6 +144,7 @@ async def test_place_is_saved_while_the_page_scrolls_all_the_time(page: Page, se
 async def test_long_replay_with_old_times_is_followed(page: Page, session: Session) -> None:
     """It looks finished, so it opens at its beginning, and moves to its end once it grows."""
     await write(session, old_prompt, 1300)
+    await page.add_init_script(STOPPED_CLOCK)
 
     async with growing(session, old_prompt, 1301):
         await page.goto(session.address)
