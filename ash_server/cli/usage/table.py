@@ -238,10 +238,11 @@ def _fitting(label: str, width: int) -> str:
 def _notes(report: UsageReport) -> Iterator[str]:
     totals = report.totals
     yield f"{_MODES[report.cost]} · {report.timezone} · prices {report.prices}"
-    if report.cost == "auto" and totals.reported_cost_usd is not None:
+    reported = totals.reported_cost_usd
+    if report.cost == "auto" and reported is not None and totals.cost_usd is not None:
         yield (
-            f"reported {format_cost(totals.reported_cost_usd)} for {totals.reported_answers:,} of "
-            f"{counted(totals.answers, 'answer')}; computed {format_cost(totals.computed_cost_usd)}"
+            f"{format_cost(reported)} as reported for {totals.reported_answers:,} of "
+            f"{counted(totals.answers, 'answer')}, {format_cost(totals.cost_usd - reported)} at API prices"
         )
     if report.unpriced:
         yield f"+ without the cost of {_models(report.unpriced)}"
@@ -287,7 +288,8 @@ _DIFFERENCE_REASONS: Mapping[DifferenceReason, str] = {
 def _models(models: Sequence[UnpricedModel]) -> str:
     """Return the models with the reasons for their missing or estimated costs."""
     shown = [
-        f"{_one_line(each.model)} ({format_count(all_tokens(each))} tokens: {each.explanation or 'no price'})"
+        f"{_one_line(each.model)} ({each.source}, {format_count(all_tokens(each))} tokens: "
+        f"{each.explanation or 'no price'})"
         for each in models[:_MAX_MODELS]
     ]
     others = len(models) - len(shown)

@@ -72,8 +72,8 @@ def test_days() -> None:
         "unknown         0       1      0      0  <$0.01   ▏",
         "",
         "costs at API prices, or as agents report them · Europe/Berlin · prices 1.2.3",
-        "+ without the cost of new (1.00M tokens: no price list has this model under the provider that its source and "
-        "name state)",
+        "+ without the cost of new (claude, 1.00M tokens: no price list has this model under the provider that its "
+        "source and name state)",
     ]
 
 
@@ -125,7 +125,7 @@ def test_sessions_show_reported_beside_computed_costs() -> None:
         "00000001  Fix the path   1.00M  $1.00     $1.00                $2.10  █████████▏",
         "",
         "costs at API prices, or as agents report them · Europe/Berlin · prices 1.2.3",
-        "reported $1.10 for 1 of 2 answers; computed $2.00",
+        "$1.10 as reported for 1 of 2 answers, $1.00 at API prices",
     ]
 
 
