@@ -72,13 +72,14 @@ def command(
     excludes a word, `or` separates alternatives. Quote the whole query, since the shell removes quotes and a leading
     dash starts an option. Sessions with this title or name come first, unless --session, --role or --after is given.
 
+    Without words, lists the sessions that match --edited, --tool, --project or --person.
+
     \b
     ash search summer time
     ash search '"summer time" -winter' --in everything
     ash search README.md --session 363175b0
     ash search heron --project . --tool Bash
-
-    With --edited, --tool, --project or --person, words may be left out: `ash search --edited README.md` lists sessions.
+    ash search --edited README.md
     """
     if not words:
         _list_sessions(store, filters, as_json=as_json)

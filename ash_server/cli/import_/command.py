@@ -49,8 +49,8 @@ def command(
 ) -> int:
     """Store transcripts, each as a session.
 
-    Accepts JSON Lines (*.jsonl, *.jsonl.zst), JSON documents (*.json), OpenCode's database, and folders with such
-    files; for one OpenCode session, opencode.db/ID or its file in storage/session. Importing a transcript again, from
+    Accepts JSON Lines (*.jsonl, *.jsonl.zst), JSON documents (*.json), databases of agents, Aider's histories, and
+    folders with such files; for one session of a database or a history, PATH/ID. Importing a transcript again, from
     any folder, only adds what is new. Lines that cannot be stored are reported and skipped; the exit code is then 1.
 
     \b

@@ -47,13 +47,12 @@ def command(
 
     The server is ASH_URL, with the key ASH_KEY. Accepts the same files and folders as `ash import`, and creates the
     same sessions. Lines that the server already has are not sent, so an interrupted push can simply be repeated.
+    --watch reads only files below the given folders, and reports links that lead elsewhere.
 
     \b
     ash push --discover               push all transcripts on this machine
     ash push --discover --watch       the same, then keep pushing additions
     ash push session.jsonl
-
-    --watch reads only files below the given folders, and reports links that lead elsewhere.
     """
     if bool(paths) == discovers:
         raise click.UsageError("Name a PATH, or give --discover.")

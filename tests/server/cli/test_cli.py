@@ -1007,9 +1007,11 @@ def test_every_command_has_help(ash: Ash) -> None:
     commands = [[name] for name, command in main.ash.commands.items() if not command.hidden]
     commands += [[group, name] for group, names in groups.items() for name in names]
 
-    assert {(" ".join(command), ash(*command, "--help").code) for command in commands} == {
-        (" ".join(command), 0) for command in commands
-    }
+    helps = {" ".join(command): ash(*command, "--help") for command in commands}
+
+    assert {name: each.code for name, each in helps.items()} == dict.fromkeys(helps, 0)
+    # A paragraph after examples (`\b`) is shown below a blank line for each of them.
+    assert [name for name, each in helps.items() if re.search(r"(?: *\n){4}", each.out)] == []
 
 
 def test_short_helps_equal_the_commands_help() -> None:
