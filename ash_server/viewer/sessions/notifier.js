@@ -11,7 +11,7 @@ const SETTING = "ash-notifications";
 const REASONS = {
   insecure: "Notifications need https or localhost.",
   missing: "This browser has no notifications.",
-  denied: "The browser blocks notifications of this page. Its settings for this site allow them.",
+  denied: "The browser blocks notifications from this page. Allow them in its settings for this site.",
 };
 
 export class Notifier {
