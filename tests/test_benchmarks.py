@@ -34,6 +34,7 @@ def test_runs_selected_goals() -> None:
     assert re.findall(r"^\| (P\d) ", result.stdout, re.MULTILINE) == ["P2", "P2", "P2", "P8"]
 
 
+@pytest.mark.slow
 def test_rejects_an_unknown_goal() -> None:
     result = run("--only", "P0")
 

@@ -75,6 +75,7 @@ def test_four_places() -> None:
     assert EDITS.keys() == CAUGHT_BY.keys()
 
 
+@pytest.mark.slow
 def test_example_prints_the_shown_output(tmp_path: Path, database_url: str) -> None:
     copy_with(EDITS, tmp_path)
 

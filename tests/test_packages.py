@@ -55,6 +55,7 @@ def test_wheel_has_every_file(name: str, build: Callable[[Path], Path]) -> None:
     assert packed - {"ash_shared/LICENSE"} == renamed
 
 
+@pytest.mark.slow
 def test_parser_reads_with_its_requirements_alone(tmp_path: Path, build: Callable[[Path], Path]) -> None:
     """Importing a package of the server fails."""
     wheel = build(PARSER)

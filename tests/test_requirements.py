@@ -3,9 +3,12 @@
 import subprocess
 import sys
 
+import pytest
+
 from tests.pinned_imports import REQUIREMENTS, names
 
 
+@pytest.mark.slow
 def test_a_server_needs_no_other_packages() -> None:
     ran = subprocess.run(
         [sys.executable, "-m", "tests.pinned_imports"],

@@ -373,6 +373,7 @@ def test_unconfirmed_writes_are_repeated_if_that_changes_nothing() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_follow_resumes_after_every_lost_connection(ash: AshClient) -> None:
     """The proxy cuts each stream after some bytes, also within an event."""
     session = ash.create_session()

@@ -20,6 +20,7 @@ from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_shared.model.health import API_VERSION, Health
 from tests.client.test_ash_client import proxy, recording_server
+from tests.marking import slow_unless
 from tests.node_packages import NODE_MODULES, require_node_packages
 from tests.ports import free_port
 from tests.server.api.conftest import SECRET, create_key, served
@@ -92,7 +93,7 @@ def typescript(package: Path) -> TypeScriptClient:
     return TypeScriptClient(package)
 
 
-@pytest.fixture(params=["open", "with keys"])
+@pytest.fixture(params=slow_unless("with keys".__eq__, ["open", "with keys"]))
 async def address(
     request: pytest.FixtureRequest, database_url: str, store: Store
 ) -> AsyncIterator[tuple[str, str | None]]:
@@ -169,6 +170,7 @@ def test_commits_messages_with_metadata(typescript: TypeScriptClient, server: st
     ]
 
 
+@pytest.mark.slow
 def test_long_texts_are_sent_alone_and_equal_texts_stored_each_time(
     typescript: TypeScriptClient, server: str
 ) -> None:
@@ -194,6 +196,7 @@ def test_temporary_errors_are_retried_and_other_answers_explained(typescript: Ty
     assert {headers["Authorization"] for headers in requests} == {"Bearer ash_secret"}
 
 
+@pytest.mark.slow
 def test_lost_answers_are_asked_for_again_and_nothing_is_stored_twice(
     typescript: TypeScriptClient, server: str
 ) -> None:
@@ -210,6 +213,7 @@ def test_lost_answers_are_asked_for_again_and_nothing_is_stored_twice(
         assert len(list(ash.sessions())) == 2
 
 
+@pytest.mark.slow
 def test_follow_resumes_after_every_lost_connection(typescript: TypeScriptClient, server: str) -> None:
     """The proxy cuts each stream after some bytes, also within an event."""
     connections: list[int] = []
@@ -275,6 +279,7 @@ async ([url, key]) => {
 """
 
 
+@pytest.mark.slow
 async def test_works_on_a_page_of_another_site(package: Path, database_url: str, store: Store) -> None:
     program = chromium()
     if program is None:
@@ -330,6 +335,7 @@ def test_server_events_in_any_chunks(typescript: TypeScriptClient) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_examples_of_the_page(package: Path, server: str, tmp_path: Path) -> None:
     """They compile in a strict project of a user, and print the shown output."""
     (tmp_path / "node_modules").mkdir()

@@ -63,6 +63,7 @@ def full_disk(database_url: str, tmp_path: Path) -> Iterator[Path]:
         conn.execute(f"DROP TABLESPACE {space}".encode())
 
 
+@pytest.mark.slow
 def test_full_disk_of_a_server(
     full_disk: Path,
     server: str,  # noqa: F811

@@ -1,15 +1,58 @@
 """Fixtures over the sample files."""
 
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
-from tests.shared.sample_files import CLAUDE_FAMILY, CORPUS, sample_folders
+from tests.marking import slow_unless
+from tests.shared.sample_files import CLAUDE_FAMILY, CORPUS, is_small, sample_folders, smaller_half, spread
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "corpus_folder" in metafunc.fixturenames:
-        metafunc.parametrize("corpus_folder", sample_folders(), ids=lambda path: path.name)
+        metafunc.parametrize("corpus_folder", corpus_cases(), ids=case_name, indirect=True)
+    if "whole_folder" in metafunc.fixturenames:
+        metafunc.parametrize("whole_folder", sample_folders(), ids=lambda path: path.name)
+
+
+@cache
+def corpus_cases() -> list[ParameterSet]:
+    """The folders of samples. `make test` reads a part of each large one."""
+    folders = sample_folders()
+    return [
+        *slow_unless(lambda case: is_small(case[0]), [(folder, "whole") for folder in folders]),
+        *(pytest.param((folder, "in part")) for folder in folders if not is_small(folder)),
+    ]
+
+
+def case_name(case: tuple[Path, str]) -> str:
+    folder, extent = case
+    return folder.name if extent == "whole" else f"{folder.name} {extent}"
+
+
+@pytest.fixture
+def corpus_folder(request: pytest.FixtureRequest) -> Path:
+    folder: Path
+    folder, extent = request.param
+    return folder if extent == "whole" else request.getfixturevalue("parts")(folder)
+
+
+@pytest.fixture(scope="session")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
+    """Return a folder of the same name with a few of the smaller samples."""
+
+    @cache
+    def part(folder: Path) -> Path:
+        copy = tmp_path_factory.mktemp("corpus") / folder.name
+        copy.mkdir()
+        for path in spread(smaller_half(folder)):
+            (copy / path.name).symlink_to(path)
+        return copy
+
+    return part
 
 
 @pytest.fixture

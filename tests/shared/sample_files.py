@@ -31,6 +31,8 @@ NEXT_FOLDERS = (
 """The folders of newer samples with formats that are read."""
 MAX_FILES = int(os.environ.get("ASH_TEST_FILES", "5"))
 """The number of files per format, which are much alike, in tests that take long for each."""
+MAX_SMALL_BYTES = 250_000
+"""The size of folders that `make test` reads completely."""
 CLAUDE_FAMILY = ("agent_sdk_stream", "anthropic_api", "claude_code_jsonl", "claude_stream_json")
 
 
@@ -39,6 +41,22 @@ def sample_folders() -> list[Path]:
     newer = (CORPUS_NEXT / name for name in NEXT_FOLDERS)
     recordings = sorted(path for path in RECORDINGS.glob("*/") if not path.name.startswith("_"))
     return [*sorted(CORPUS.glob("*/")), *(folder for folder in newer if folder.is_dir()), *recordings]
+
+
+def is_small(folder: Path) -> bool:
+    """Tell whether a test of all its files is fast."""
+    return size_of(folder) < MAX_SMALL_BYTES
+
+
+def size_of(path: Path) -> int:
+    """Return the bytes of a file, or of all files of a folder."""
+    return sum(each.stat().st_size for each in (path.rglob("*") if path.is_dir() else [path]))
+
+
+def smaller_half(folder: Path) -> list[Path]:
+    """Return the smaller half of the files and folders in a folder, in the order of their sizes."""
+    entries = sorted(folder.iterdir(), key=lambda path: (size_of(path), path))
+    return entries[: math.ceil(len(entries) / 2)]
 
 
 def spread(values: list[T], number: int = MAX_FILES) -> list[T]:

@@ -116,8 +116,8 @@ INVENTED = {
 """The number of invented blocks in folders where they exceed the limit."""
 
 
-def test_nearly_all_blocks_are_typed(corpus_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    texts = [text for _, text in texts_of(corpus_folder)]
+def test_nearly_all_blocks_are_typed(whole_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = [text for _, text in texts_of(whole_folder)]
     reasons = Counter(
         block.reason if isinstance(block, RawContent) else "typed"
         for text in texts
@@ -128,10 +128,10 @@ def test_nearly_all_blocks_are_typed(corpus_folder: Path, capsys: pytest.Capture
     share = (unknown + malformed) / blocks
     with capsys.disabled():
         sys.stdout.write(
-            f"\n{corpus_folder.name:30} {len(texts):6} records {blocks:6} blocks"
+            f"\n{whole_folder.name:30} {len(texts):6} records {blocks:6} blocks"
             f" {unknown:4} unknown_type {malformed:4} malformed {share:7.2%}"
         )
-    assert unknown + malformed <= max(0.02 * blocks, INVENTED.get(corpus_folder.name, 0)), reasons
+    assert unknown + malformed <= max(0.02 * blocks, INVENTED.get(whole_folder.name, 0)), reasons
 
 
 SOURCES = {
@@ -301,6 +301,7 @@ def mixture(records: list[dict[str, Any]], choice: random.Random) -> dict[str, A
     return mixed | ({"type": third["type"]} if "type" in third and choice.random() < 0.3 else {})
 
 
+@pytest.mark.slow
 def test_at_most_one_provider_recognizes_mixed_records() -> None:
     """The provider is also found through its marks. Each combination of keys has one record, so that rare ones are
     mixed as often as others."""

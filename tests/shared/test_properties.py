@@ -150,6 +150,7 @@ def assert_guarantees(text: str) -> None:
     assert description.block_types == tuple(sorted({block.type for block in objects}))
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(RECORDS | JSON | st.lists(RECORDS, max_size=3), st.booleans())
 def test_guarantees_hold_for_any_json(record: Any, ascii_only: bool) -> None:

@@ -14,6 +14,7 @@ from ash_client import ApiError
 from ash_server.store import Store
 from ash_stores import AshSession
 from ash_stores.connection import Address
+from tests.marking import slow_unless
 from tests.server.api.conftest import create_key
 from tests.stores.test_examples import ROOT, python_with
 
@@ -166,7 +167,7 @@ async def test_pages_hold_many_items(store: Store) -> None:
     assert await session.get_items(1500) == items[-1500:]
 
 
-@pytest.mark.parametrize("mode", ["server", "store"])
+@pytest.mark.parametrize("mode", slow_unless("server".__eq__, ["server", "store"]))
 async def test_concurrent_writers_get_each_item_once(mode: str, server: str, store: Store) -> None:
     sessions = [AshSession("chat", url=server if mode == "server" else store) for _ in range(20)]
 

@@ -47,6 +47,7 @@ from ash_shared.model.session import Session
 from ash_stores import AshConversationStore
 from ash_stores.connection import Address
 from ash_stores.in_process import StoreClient
+from tests.marking import slow_after, slow_unless
 from tests.server.api.conftest import create_key
 
 
@@ -207,7 +208,7 @@ OPERATIONS = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", slow_after(1, range(2)))
 async def test_equals_memory_after_random_operations(conversations: AshConversationStore, seed: int) -> None:
     random, both = Random(seed), Compared(conversations)
     users, errors = Users(random, both), 0
@@ -464,7 +465,7 @@ async def test_sessions_without_a_record_are_no_conversations(store: Store) -> N
 # --- Writers
 
 
-@pytest.mark.parametrize("mode", ["server", "store"])
+@pytest.mark.parametrize("mode", slow_unless("store".__eq__, ["server", "store"]))
 async def test_ten_writers_lose_nothing(mode: str, server: str, store: Store) -> None:
     stores = [AshConversationStore(server if mode == "server" else store) for _ in range(10)]
 

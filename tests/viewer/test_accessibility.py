@@ -172,7 +172,7 @@ async def test_session_page_with_everything_open(
     assert violations == {screen: [] for screen in SCREENS}
 
 
-@pytest.mark.parametrize("screen", SCREENS)
+@pytest.mark.parametrize("screen", slow_unless("narrow".__eq__, SCREENS))
 async def test_dialogs_and_panels_of_a_session_page(
     tabs_without_policy: Tabs, complaints: list[str], samples: dict[str, str], screen: str
 ) -> None:
@@ -206,7 +206,7 @@ async def test_dialogs_and_panels_of_a_session_page(
     assert violations == {what: [] for what in violations}
 
 
-@pytest.mark.parametrize("screen", SCREENS)
+@pytest.mark.parametrize("screen", slow_unless("narrow".__eq__, SCREENS))
 async def test_menus_of_a_session_page(
     tabs_without_policy: Tabs, complaints: list[str], samples: dict[str, str], screen: str
 ) -> None:
@@ -235,7 +235,7 @@ async def test_menus_of_a_session_page(
     assert violations == {what: [] for what in violations}
 
 
-@pytest.mark.parametrize("screen", SCREENS)
+@pytest.mark.parametrize("screen", slow_unless("wide".__eq__, SCREENS))
 async def test_sessions_page(
     tabs_without_policy: Tabs, complaints: list[str], ash: str, samples: dict[str, str], screen: str
 ) -> None:
@@ -253,6 +253,7 @@ async def test_sessions_page(
     assert violations == {what: [] for what in violations}
 
 
+@pytest.mark.slow
 async def test_usage_page(
     tabs_without_policy: Tabs, complaints: list[str], ash: str, samples: dict[str, str]
 ) -> None:
@@ -266,6 +267,7 @@ async def test_usage_page(
     assert violations == {by: {screen: [] for screen in SCREENS} for by in ("month", "session")}
 
 
+@pytest.mark.slow
 async def test_comparison_page(
     tabs_without_policy: Tabs, complaints: list[str], samples: dict[str, str]
 ) -> None:
@@ -332,7 +334,7 @@ async def answer_with_few_operations(route: Route) -> None:
 
 
 @pytest.mark.parametrize("place", ["a session", "all sessions", "usage", "a comparison"])
-@pytest.mark.parametrize("screen", SCREENS)
+@pytest.mark.parametrize("screen", slow_unless("wide".__eq__, SCREENS))
 async def test_keyboard_reaches_every_control(
     tabs_without_policy: Tabs,
     complaints: list[str],

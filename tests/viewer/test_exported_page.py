@@ -60,7 +60,7 @@ async def drawn(page: Page, address: str) -> str:
 
 @pytest.mark.parametrize(
     "session",
-    slow_unless(lambda path: path.stem in ("tide-clock", "kite-wind"), FILES),
+    slow_unless(lambda path: path.stem == "kite-wind", FILES),
     ids=lambda path: path.name,
     indirect=True,
 )

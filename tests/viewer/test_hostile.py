@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Page
 
-from tests.marking import slow_unless
+from tests.marking import slow_after, slow_unless
 from tests.shared.event_examples import EXAMPLES
 from tests.viewer.hostile import BARE, PAYLOADS, STALLS
 from tests.viewer.logs import SERVER, Log, from_files, numbered
@@ -319,7 +319,9 @@ NOT_SHOWN = frozenset(
 """Types and keys that are only in attributes or in the stored message."""
 
 
-@pytest.mark.parametrize("sample", sorted(path.name for path in SERVER.glob("samples/*.jsonl")))
+@pytest.mark.parametrize(
+    "sample", slow_after(2, sorted(path.name for path in SERVER.glob("samples/*.jsonl")))
+)
 async def test_hostile_text_in_single_fields(blank: Page, sample: str) -> None:
     """Each round replaces some texts of an otherwise unchanged session."""
     [log] = (log for name, log in from_files(SERVER / "samples" / sample).items() if name == sample)

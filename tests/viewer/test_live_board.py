@@ -100,6 +100,7 @@ NOTIFICATIONS = """
 """The headless browser refuses notifications."""
 
 
+@pytest.mark.slow
 async def test_notifications_are_shown_after_a_click(page: Page, running: Session) -> None:
     await page.add_init_script(NOTIFICATIONS)
     await page.goto(f"{running.address.partition('/sessions/')[0]}/live")

@@ -46,6 +46,7 @@ async def test_live_is_replay(blank: Page, material: str) -> None:
     assert await differences(blank, logs) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decade", slow_unless(lambda decade: decade == 0, range(0, SEEDS, 10)))
 async def test_live_is_replay_for_random_events(blank: Page, decade: int) -> None:
     """One way is skipped, since a random complete event does not contain the text of its chunks."""

@@ -8,6 +8,7 @@ from itertools import count
 import pytest
 from playwright.async_api import Page, expect
 
+from tests.marking import slow_unless
 from tests.shared.records import claude
 from tests.viewer.browser import until_true
 from tests.viewer.sessions import Event, Session
@@ -75,7 +76,7 @@ async def expect_following(page: Page) -> None:
         await until_true(page, f"() => ({TO_END})() === 0")
 
 
-@pytest.mark.parametrize("written", [400, 3600])
+@pytest.mark.parametrize("written", slow_unless((400).__eq__, [400, 3600]))
 async def test_open_answer_is_shown_at_its_end_and_followed(
     page: Page, session: Session, written: int
 ) -> None:
@@ -141,6 +142,7 @@ async def test_place_is_saved_while_the_page_scrolls_all_the_time(page: Page, se
     await until_true(page, "() => { dispatchEvent(new Event('scroll')); return history.state?.isEnd; }")
 
 
+@pytest.mark.slow
 async def test_long_replay_with_old_times_is_followed(page: Page, session: Session) -> None:
     """It looks finished, so it opens at its beginning, and moves to its end once it grows."""
     await write(session, old_prompt, 1300)
@@ -156,6 +158,7 @@ async def test_long_replay_with_old_times_is_followed(page: Page, session: Sessi
 IN_VIEW = "() => document.elementFromPoint(innerWidth / 2, innerHeight / 2)?.closest('p, li')?.textContent"
 
 
+@pytest.mark.slow
 async def test_wheel_stops_following_a_fast_answer(page: Page, session: Session) -> None:
     """The page stays where the reader scrolled, while some 200 chunks arrive each second."""
     await session.write(*OPENING)

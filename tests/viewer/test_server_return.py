@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, Route, expect
 
+from tests.marking import slow_after
 from tests.shared.records import claude
 from tests.viewer.sessions import Session
 from tests.viewer.test_session_page import extended, turns
@@ -47,7 +48,7 @@ async def test_session_loads(page: Page, session: Session, restart: tuple[Act, A
     await expect(page.locator(NOTICE)).to_have_count(0)
 
 
-@pytest.mark.parametrize("query", ["", "?q=windows"])
+@pytest.mark.parametrize("query", slow_after(1, ["", "?q=windows"]))
 async def test_list_loads(page: Page, session: Session, restart: tuple[Act, Act], query: str) -> None:
     stop, start = restart
     await stop()
@@ -60,6 +61,7 @@ async def test_list_loads(page: Page, session: Session, restart: tuple[Act, Act]
     await expect(page.locator(NOTICE)).to_have_count(0)
 
 
+@pytest.mark.slow
 async def test_next_page_loads(page: Page, session: Session, restart: tuple[Act, Act]) -> None:
     stop, start = restart
     await session.add_events(*turns(*range(120)))
@@ -76,6 +78,7 @@ async def test_next_page_loads(page: Page, session: Session, restart: tuple[Act,
     await expect(progress).to_have_text("")
 
 
+@pytest.mark.slow
 async def test_page_and_stored_text_say_so(page: Page, session: Session, restart: tuple[Act, Act]) -> None:
     stop, start = restart
     line = claude.line("user", "Where is the heron?", uuid="u-1")

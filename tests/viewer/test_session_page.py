@@ -19,6 +19,7 @@ from playwright.async_api import Page, Route, expect
 from ash_server.api.pages import viewer_pages
 from ash_server.transfer.exporting.jsonl import FORMATS
 from ash_server.transfer.exporting.trajectory import SUFFIX
+from tests.marking import slow_unless
 from tests.shared.records import claude
 from tests.shared.records.events import tool_call, tool_result, turn_start, wire_event
 from tests.viewer.browser import HeldAnswers, still, until_true
@@ -166,7 +167,7 @@ async def test_loads_the_newest_events_and_shows_the_end(page: Page, session: Se
     await expect(page.locator(".edge.older .load-all")).to_have_text("Load all 1,080")
 
 
-@pytest.mark.parametrize("scroll", [0, 40, 700])
+@pytest.mark.parametrize("scroll", slow_unless((700).__eq__, [0, 40, 700]))
 async def test_loading_older_events_keeps_the_scroll_position(
     page: Page, session: Session, scroll: int
 ) -> None:
@@ -193,6 +194,7 @@ async def test_loading_older_events_keeps_the_scroll_position(
     assert await page.evaluate("moves") == []
 
 
+@pytest.mark.slow
 async def test_page_next_to_replaced_events_is_discarded(page: Page, session: Session) -> None:
     """It would leave a gap."""
     await session.add_events(*turns(*range(400)))
@@ -260,6 +262,7 @@ async def test_load_all(page: Page, session: Session) -> None:
     assert await page.evaluate(TO_END) == 0
 
 
+@pytest.mark.slow
 async def test_load_all_from_the_start(page: Page, session: Session) -> None:
     await session.add_events(*turns(*range(250)))
     await open_page(page, session.address)
@@ -292,6 +295,7 @@ async def test_page_and_preload_agree_on_finished_sessions(blank: Page) -> None:
     assert timedelta(milliseconds=await blank.evaluate(script)) == viewer_pages._ABANDONED
 
 
+@pytest.mark.slow
 async def test_long_finished_session_opens_at_its_start(page: Page, session: Session) -> None:
     """Its last events are not requested. A permalink comes first."""
     await session.write(*(user(f"Prompt {number}", f"u{number}") for number in range(600)))
@@ -310,6 +314,7 @@ async def test_long_finished_session_opens_at_its_start(page: Page, session: Ses
     await expect(page.locator(".user-message:focus")).to_contain_text("Prompt 589")
 
 
+@pytest.mark.slow
 async def test_finished_session_without_times_opens_at_its_start(page: Page, session: Session) -> None:
     await session.add_events(*turns(*range(120)))
 
@@ -379,6 +384,7 @@ async def test_follows_the_end(page: Page, session: Session) -> None:
     await expect(page.locator(".to-end")).to_be_hidden()
 
 
+@pytest.mark.slow
 async def test_counts_new_items_when_scrolled_up(page: Page, session: Session) -> None:
     await session.add_events(*turns(*range(30)))
     await open_page(page, session.address)
@@ -408,6 +414,7 @@ async def test_counts_new_items_when_scrolled_up(page: Page, session: Session) -
     await expect(page.locator("[data-unread]")).to_have_count(1)
 
 
+@pytest.mark.slow
 async def test_growing_card_above_keeps_the_scroll_position(page: Page, session: Session) -> None:
     call = tool_call("c", args={"command": "make"}, turnId="t")
     texts = [wire_event("user_message", text="line\n" * 20, turnId="t") for _ in range(12)]
@@ -482,6 +489,7 @@ STOPPED_CLOCK = "const now = Date.now(); Date.now = () => now;"
 """Script for a page that follows a session only within some seconds after opening: a busy machine takes longer."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_end_loaded", [False, True])
 async def test_follows_a_replay_with_old_timestamps(
     page: Page, session: Session, is_end_loaded: bool
@@ -516,6 +524,7 @@ async def test_follows_a_replay_with_old_timestamps(
     assert await page.evaluate("scrollY") == 0
 
 
+@pytest.mark.slow
 async def test_new_items_are_counted_at_the_start(page: Page, session: Session) -> None:
     await session.add_events(*turns(*range(20)))
     await open_page(page, session.address)
@@ -648,6 +657,7 @@ async def test_reconnect_delivers_missed_events_once(
     complaints.clear()
 
 
+@pytest.mark.slow
 async def test_recreated_session_is_reloaded(
     page: Page, client: httpx2.AsyncClient, complaints: list[str]
 ) -> None:
@@ -667,6 +677,7 @@ async def test_recreated_session_is_reloaded(
     complaints.clear()
 
 
+@pytest.mark.slow
 async def test_deleted_session_shows_a_notice(page: Page, session: Session, complaints: list[str]) -> None:
     await session.add_events(*turns(1))
     async with page.expect_response(re.compile("/events/stream")):
@@ -750,9 +761,9 @@ async def flashes(page: Page) -> None:
     ("message", "type", "item"),
     [
         (41, "user_message", 41),
-        (1000, "assistant_done", 1000),
-        (1599, "tool_result", 1598),
-        (1, "user_message", 1),
+        pytest.param(1000, "assistant_done", 1000, marks=pytest.mark.slow),
+        pytest.param(1599, "tool_result", 1598, marks=pytest.mark.slow),
+        pytest.param(1, "user_message", 1, marks=pytest.mark.slow),
     ],
 )
 async def test_permalinks(page: Page, long: Session, message: int, type: str, item: int) -> None:
@@ -774,6 +785,7 @@ async def test_permalinks(page: Page, long: Session, message: int, type: str, it
     await expect(target).not_to_have_attribute("data-flash", "")
 
 
+@pytest.mark.slow
 async def test_permalink_page_extends_in_both_directions(page: Page, long: Session) -> None:
     await open_page(page, f"{long.address}?message=800")
     await page.evaluate(FLASHES)
@@ -791,6 +803,7 @@ async def test_permalink_page_extends_in_both_directions(page: Page, long: Sessi
     assert len(shown) == 1200
 
 
+@pytest.mark.slow
 async def test_places_on_the_same_page_and_history(page: Page, long: Session) -> None:
     await open_page(page, long.address)
     await page.evaluate("scrollBy(0, -2000)")
@@ -917,6 +930,7 @@ FOLD_LABELS = {
 }
 
 
+@pytest.mark.slow
 async def test_fold_label_omits_filtered_kinds(page: Page, session: Session) -> None:
     start, asked, thought, _, call, result, *_, answer, end = turn(1)
     steps = list[Event]()
@@ -970,6 +984,7 @@ SAMPLES = {
 }
 
 
+@pytest.mark.slow
 async def test_counts_of_the_server_are_those_of_the_page(page: Page, client: httpx2.AsyncClient) -> None:
     of_server, of_page = dict[str, dict[str, int]](), dict[str, dict[str, int]]()
 
@@ -1002,6 +1017,7 @@ async def test_empty_turns_take_no_space(page: Page, session: Session) -> None:
     await expect(page.locator("#e-user-1")).to_be_in_viewport()
 
 
+@pytest.mark.slow
 async def test_filters_keep_the_scroll_position(page: Page, session: Session) -> None:
     await session.add_events(*turns(*range(30)))
     await open_page(page, f"{session.address}?at=140#e-user-15")
@@ -1261,6 +1277,7 @@ async def test_footers_show_models_and_costs_of_turns(page: Page, session: Sessi
 USAGE = "claude-sonnet-4-5 · 1,234 tokens in · 1,234 out · 1,234 read from the cache · ≈$0.0226"
 
 
+@pytest.mark.slow
 async def test_item_toolbar_stays_in_the_window(page: Page, session: Session) -> None:
     usage = {"input_tokens": 1234, "output_tokens": 1234, "cache_read_input_tokens": 1234}
     await session.write(user("Go", "p1"), assistant("m1", "x1", {"type": "text", "text": "One"}, usage=usage))
@@ -1475,6 +1492,7 @@ ERRORS = [
 ]
 
 
+@pytest.mark.slow
 async def test_error_counts_agree(page: Page, session: Session) -> None:
     await session.add_events(*ERRORS)
     await page.goto(session.address.replace(f"sessions/{session.id}", "?source=test"))
@@ -1543,6 +1561,7 @@ async def test_an_earlier_state_of_the_session_does_not_replace_a_later_one(
     await expect(page.locator("h1")).to_have_text("Renamed")
 
 
+@pytest.mark.slow
 async def test_header_counts_new_events(page: Page, session: Session) -> None:
     await session.add_events(*turn(1, is_over=False))
     await open_page(page, session.address)
@@ -1631,6 +1650,7 @@ async def test_exported_page_controls(
     complaints.clear()
 
 
+@pytest.mark.slow
 async def test_long_session_stays_at_its_top_while_the_header_grows(page: Page, session: Session) -> None:
     """The header's facts arrive after the first events, and need several lines on a narrow screen."""
     usage = {"input_tokens": 100, "output_tokens": 50, "cache_read_input_tokens": 2000}

@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.async_api import Page, Route, expect
 
+from tests.marking import slow_after
 from tests.shared.records.events import wire_event
 from tests.viewer.browser import elapse
 from tests.viewer.sessions import Event, Session
@@ -81,6 +82,7 @@ async def shown(page: Page, number: str) -> Any:
         return await page.evaluate(SEEN)
 
 
+@pytest.mark.slow
 async def test_goes_from_hit_to_hit_in_all_of_a_session(page: Page, session: Session) -> None:
     await session.add_events(*ONE_OF_EACH)
     await search(page, session, "heron")
@@ -102,6 +104,7 @@ async def test_goes_from_hit_to_hit_in_all_of_a_session(page: Page, session: Ses
     assert backwards == SHOWN[-1]
 
 
+@pytest.mark.slow
 async def test_goes_from_hit_to_hit_in_a_long_session(page: Page, session: Session) -> None:
     """Its pages are short, some are empty, and the hits have no numbers."""
     visited = set[str]()
@@ -213,7 +216,7 @@ CLOSED: dict[str, tuple[str, list[Event]]] = {
 }
 
 
-@pytest.mark.parametrize("name", CLOSED)
+@pytest.mark.parametrize("name", slow_after(3, CLOSED))
 async def test_a_hit_in_a_closed_part_is_opened_and_marked(page: Page, session: Session, name: str) -> None:
     kind, events = CLOSED[name]
     await session.add_events(event("user_message", 1, text="Go"), *events, event("turn_end", 1))
@@ -224,6 +227,7 @@ async def test_a_hit_in_a_closed_part_is_opened_and_marked(page: Page, session: 
     assert await shown(page, "1 of 1") == ["heron", kind, True]
 
 
+@pytest.mark.slow
 async def test_searches_again_while_events_are_pending(page: Page, session: Session) -> None:
     answers = [{"hits": [], "total": 0, "pending": 2}]
 

@@ -13,6 +13,7 @@ import httpx2
 import pytest
 from playwright.async_api import Locator, Page, Route, expect
 
+from tests.marking import slow_after
 from tests.shared.records import claude
 from tests.viewer.browser import RECORD_FEED, HeldAnswers, elapse, still
 from tests.viewer.hostile import PAYLOADS
@@ -119,6 +120,7 @@ async def test_rows_by_day(page: Page, store: Store) -> None:
     assert await page.inner_text(".list-status") == "6 sessions"
 
 
+@pytest.mark.slow
 async def test_sources_have_display_names(page: Page, store: Store) -> None:
     named = Store(store.client, "gemini_cli")
     await named.make(f"Of {store.source}", user(f"Kites of {store.source}", TODAY))
@@ -145,6 +147,7 @@ async def test_agents_have_display_names(page: Page, store: Store) -> None:
     await expect(page.locator(".session-facts")).to_contain_text("OpenClaude")
 
 
+@pytest.mark.slow
 async def test_results_of_a_session_without_a_title_have_its_name(page: Page, store: Store) -> None:
     line = claude.line("assistant", [claude.text("A pelican.")], timestamp=TODAY)
     await store.make(None, line, externalId="runs/9.jsonl")
@@ -176,6 +179,7 @@ async def test_row_is_a_link(page: Page, store: Store) -> None:
     await expect(page).to_have_url(f"{store.client.base_url}/sessions/{session_id}")
 
 
+@pytest.mark.slow
 async def test_loads_all_pages(page: Page, store: Store) -> None:
     titles = [f"Session {number}" for number in range(130)]
     for title in titles:
@@ -193,6 +197,7 @@ async def test_loads_all_pages(page: Page, store: Store) -> None:
     await expect(page.locator(".more")).to_be_hidden()
 
 
+@pytest.mark.slow
 async def test_going_back_restores_the_scroll_position(page: Page, store: Store) -> None:
     for number in range(130):
         await store.make(f"Session {number}")
@@ -303,6 +308,7 @@ async def answer(page: Page, address: str, document: object, status: int = 200) 
     await page.route(address, fulfil)
 
 
+@pytest.mark.slow
 async def test_titles_are_text(page: Page, store: Store) -> None:
     texts = [text for text in map(one_line, PAYLOADS) if 0 < len(text) < 150][-100:]
     for number, text in enumerate(texts):
@@ -342,6 +348,7 @@ async def test_titles_are_shown_without_markdown(page: Page, store: Store) -> No
 PROMPT = "Fix the paths on Windows. " + "All of them, as far as you can see. " * 8
 
 
+@pytest.mark.slow
 async def test_first_prompt_is_shown_once(page: Page, store: Store) -> None:
     """The list and the page of a session show it once, and other titles with it."""
     titles = {
@@ -374,7 +381,7 @@ async def test_title_is_shown_if_the_log_does_not_begin_with_it(page: Page, stor
     await expect(page.locator("h1:not(.visually-hidden)")).to_have_text("Fix the paths.")
 
 
-@pytest.mark.parametrize("text", PAYLOADS[::20])
+@pytest.mark.parametrize("text", slow_after(2, PAYLOADS[::20]))
 async def test_source_names_are_text(page: Page, store: Store, text: str) -> None:
     hostile = Store(store.client, f"{one_line(text)[:60]} {uuid4()}")
     await hostile.make("Fix the paths")
@@ -419,6 +426,7 @@ async def test_search_finds_titles_and_messages(page: Page, store: Store) -> Non
     await expect(page.locator(".hit").first).to_be_visible()
 
 
+@pytest.mark.slow
 async def test_typing_a_search_adds_one_history_entry(page: Page, store: Store) -> None:
     await store.make("Kingfisher")
     await open_list(page, store.address)
@@ -438,6 +446,7 @@ async def test_typing_a_search_adds_one_history_entry(page: Page, store: Store) 
     assert [httpx2.URL(url).params.get("q") for url in urls] == [None, "kingfishers", None]
 
 
+@pytest.mark.slow
 async def test_rows_update_live(page: Page, store: Store) -> None:
     older = await store.make("Older", user("Go on.", YESTERDAY))
     newer = await store.make("Newer", user("Go on.", TODAY))
@@ -459,6 +468,7 @@ async def test_rows_update_live(page: Page, store: Store) -> None:
     await expect(page.locator("[data-live]")).to_have_count(0)
 
 
+@pytest.mark.slow
 async def test_rows_do_not_move_during_interaction(page: Page, store: Store) -> None:
     older = await store.make("Older", user("Go on.", YESTERDAY))
     await store.make("Newer", user("Go on.", TODAY))
@@ -527,6 +537,7 @@ async def test_refreshes_after_reconnect(page: Page, store: Store, complaints: l
 RECONNECT = "['pagehide', 'pageshow'].forEach((name) => dispatchEvent(new Event(name)))"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["opened", "connected again"])
 async def test_changes_while_the_list_loads_are_shown(page: Page, store: Store, moment: str) -> None:
     """The list was read before them, and arrives after them."""
@@ -551,6 +562,7 @@ async def test_changes_while_the_list_loads_are_shown(page: Page, store: Store, 
     await expect(page.locator(".session-item > a > .session-title")).to_have_text(["Come", "Renamed"])
 
 
+@pytest.mark.slow
 async def test_a_list_that_could_not_be_loaded_again_is_requested_once_more(
     page: Page, store: Store, complaints: list[str]
 ) -> None:
@@ -582,6 +594,7 @@ async def test_search_reports_what_it_does_not_find(page: Page, store: Store) ->
     )
 
 
+@pytest.mark.slow
 async def test_search_without_hits_is_repeated_while_events_are_pending(page: Page, store: Store) -> None:
     answers = [{"results": [], "pending": 8}]
 

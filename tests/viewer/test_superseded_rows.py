@@ -195,6 +195,7 @@ async def test_followers(server: Server, session: Session) -> None:
     assert [each.events for each in (*first, *joined)] == [events] * 4
 
 
+@pytest.mark.slow
 async def test_page(page: Page, server: Server, session: Session) -> None:
     """A page that was open from the beginning, one that is opened later, and the export show the same."""
     await session.write(*VERSIONS[0])

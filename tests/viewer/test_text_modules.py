@@ -162,6 +162,7 @@ def random_parts(seed: int) -> list[str]:
     return [text[start:end] for start, end in itertools.pairwise(cuts)]
 
 
+@pytest.mark.slow
 async def test_text_that_grows_looks_like_the_whole_text(blank: Page) -> None:
     ends_of_lines = [["a\n#", "b\n"], ["a\n-", "b\n"], ["a\n| b |\n|-", "c\n"], ["- a\n", "\n  b\n"]]
     calls = [[parts] for parts in [*ends_of_lines, *map(random_parts, range(300))]]
@@ -612,6 +613,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 async def test_expensive_markdown_is_plain_text(blank: Page) -> None:
     """Expensive texts are shown completely, as plain text."""
     actual = await answers(blank, "outcome", [[text] for text, _ in HOSTILE.values()])
@@ -926,6 +928,7 @@ OF_A_MEGABYTE = {
 }
 
 
+@pytest.mark.slow
 async def test_terminal_output_limits(blank: Page) -> None:
     calls = [[part, 1_000_000 // len(part)] for part in OF_A_MEGABYTE]
     actual = await answers(blank, "ansiText", calls)
@@ -1005,6 +1008,7 @@ async def test_counts_changed_lines(blank: Page) -> None:
     ]
 
 
+@pytest.mark.slow
 async def test_line_diff_of_random_texts(blank: Page) -> None:
     """Kept and removed lines form the old text, kept and added lines the new one."""
     actual = await answers(blank, "randomDiffs", [[seed] for seed in range(300)])

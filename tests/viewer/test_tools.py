@@ -221,6 +221,7 @@ async def test_images_are_small_until_opened_and_never_fetched(blank: Page) -> N
     assert not await blank.evaluate("document.querySelector('.picture details').open")
 
 
+@pytest.mark.slow
 async def test_all_payload_texts_are_shown(blank: Page) -> None:
     all_payloads = [Payloads(seed) for seed in SEEDS]
     logs = [events_of(payloads.call()) for payloads in all_payloads]

@@ -53,8 +53,8 @@ async def test_set_list_and_delete(own_client: AsyncClient) -> None:
         ({"limitUsd": 1, "period": "day", "project": "a\0"}, "nul_byte"),
     ],
 )
-async def test_refused_bodies(own_client: AsyncClient, body: dict[str, Any], code: str) -> None:
-    answer = await own_client.put("/api/budgets", json=body)
+async def test_refused_bodies(client: AsyncClient, body: dict[str, Any], code: str) -> None:
+    answer = await client.put("/api/budgets", json=body)
 
     assert (answer.status_code, answer.json()["code"]) == (400 if code == "invalid_body" else 422, code)
 

@@ -65,6 +65,7 @@ PATHS = [
 ]
 
 
+@pytest.mark.slow
 async def test_answers_are_the_same_as_before(own_client: AsyncClient, store: Store) -> None:
     session = await store.sessions.create(source="claude")
     lines = [

@@ -15,6 +15,7 @@ import pytest
 from httpx2 import ASGITransport, AsyncClient, Response
 from litestar import Litestar
 
+from tests.marking import slow_unless
 from tests.shared.records import claude
 
 MAX_CALLS = 80_000
@@ -85,7 +86,7 @@ REQUESTS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", slow_unless("blocks of 60 KB".__eq__, TEXTS))
 async def test_large_messages_are_read_in_threads(app: Litestar, name: str) -> None:
     text, max_calls = TEXTS[name]
     calls = dict[str, int]()

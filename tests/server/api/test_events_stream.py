@@ -24,6 +24,7 @@ from ash_server.store.log.stored_json import encode_whole
 from ash_server.store.log.writer import derive
 from ash_shared import transform_messages
 from ash_shared.eventlog import Normalizer, parse_line
+from tests.marking import slow_after, slow_unless
 from tests.shared.records import claude
 from tests.shared.records.events import wire_event
 from tests.shared.sample_files import CORPUS, spread
@@ -492,7 +493,7 @@ def originals_of(base: str) -> list[dict[str, Any]]:
     return [message for message in messages if "shadowOf" not in message["metadata"]]
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("name", slow_after(4, SAMPLES))
 def test_topics_add_up_to_the_standard_messages(base: str, name: str) -> None:
     received = follow(base, SAMPLES[name])
 
@@ -618,7 +619,7 @@ def test_topics_of_stream_chunks(base: str) -> None:
     assert conversation(received[-1]["data"]["messages"]) == [CONVERSATION[0], CONVERSATION[3]]
 
 
-@pytest.mark.parametrize("lines_per_message", [1, 4])
+@pytest.mark.parametrize("lines_per_message", slow_unless((4).__eq__, [1, 4]))
 def test_turn_too_long_for_one_frame(base: str, lines_per_message: int) -> None:
     """No message is split between the frame and the rest."""
     long = [

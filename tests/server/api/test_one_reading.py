@@ -85,6 +85,7 @@ async def test_own_samples(client: AsyncClient, name: str) -> None:
     assert await differences(client, OWN[name]) == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not FOLDERS, reason="no ../shared/corpus next to the repository")
 async def test_corpus(client: AsyncClient) -> None:
     differing = {name: await differences(client, lines) for name, lines in corpus_samples()}

@@ -262,6 +262,7 @@ def attacks_on_filters() -> Iterator[Attack]:
     yield Attack("/api/sessions/counts", "project", "/home/ada/", TOKEN)
 
 
+@pytest.mark.slow
 async def test_no_secret_is_recovered_piece_by_piece(client: AsyncClient) -> None:
     """Responses for a correct and a wrong prefix are equal, including totals and cursors."""
     successes = [attack async for attack in successful_attacks(client)]

@@ -27,7 +27,7 @@ RECORDING = {
 PARTS = [
     pytest.param(4 * 1024 * 1024, 1, id="kept"),
     pytest.param(0, 1, id="read twice"),
-    pytest.param(0, 10, id="read twice in ten pages"),
+    pytest.param(0, 10, id="read twice in ten pages", marks=pytest.mark.slow),
 ]
 
 

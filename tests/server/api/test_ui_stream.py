@@ -16,6 +16,7 @@ from ash_server.app import create_app
 from ash_server.store.log import subscriptions
 from ash_shared import to_ui_messages
 from ash_shared.eventlog import Normalizer, parse_line
+from tests.marking import slow_unless
 from tests.node_packages import require_node_packages
 from tests.server.api.conftest import Access, served
 from tests.shared.logs import context
@@ -338,7 +339,7 @@ def test_retraction_of_what_was_sent(base: str) -> None:
         assert types_until(messages, "data: [DONE]") == ["error", "data: [DONE]"]
 
 
-@pytest.mark.parametrize("heartbeat_seconds", [15.0, 0.001])
+@pytest.mark.parametrize("heartbeat_seconds", slow_unless((0.001).__eq__, [15.0, 0.001]))
 def test_deletion_of_the_session(
     base: str, monkeypatch: pytest.MonkeyPatch, heartbeat_seconds: float
 ) -> None:

@@ -286,6 +286,7 @@ async def test_unknown_suffix(client: AsyncClient, session_id: str) -> None:
         assert (await client.get(f"/sessions/{session_id}{ending}")).status_code == 404, ending
 
 
+@pytest.mark.slow
 async def test_error_page_without_database() -> None:
     app = create_app(Settings(), database_url="postgresql://127.0.0.1:1/nowhere")
     async with app_client(app, raise_app_exceptions=False) as client:

@@ -112,6 +112,7 @@ def remaining_names(home: Path) -> list[str]:
     return [each.info["name"] for each in remaining_processes(home)]
 
 
+@pytest.mark.slow
 def test_demo_shows_every_type_of_block(tmp_path: Path) -> None:
     demo = ("demo", "--port", "0")
     for _ in range(2):
@@ -292,6 +293,7 @@ def refused(port: int, home: Path, database_url: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
+@pytest.mark.slow
 def test_reports_a_port_used_by_another_program(bare_database_url: str, tmp_path: Path) -> None:
     """Detected before anything is written to the database."""
     with socket.create_server(("127.0.0.1", 0)) as other:

@@ -16,6 +16,7 @@ from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_server.store.sessions import session_id_for
 from ash_server.transfer.load import load_session
+from tests.marking import slow_after
 from tests.server.app_client import app_client
 from tests.waiting import TIMEOUT
 
@@ -45,7 +46,8 @@ async def stored_lines(client: AsyncClient, count: int = len(LINES)) -> list[str
 
 
 @pytest.mark.parametrize(
-    "address", ["/", f"/sessions/{ID}", f"/api/sessions/{ID}/events", f"/api/sessions/{ID}/events/ws"]
+    "address",
+    slow_after(2, [f"/sessions/{ID}", f"/api/sessions/{ID}/events", f"/api/sessions/{ID}/events/ws", "/"]),
 )
 async def test_writing_starts_with_the_first_request_for_the_session(
     watched_demo: AsyncClient, address: str

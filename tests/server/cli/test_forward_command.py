@@ -180,6 +180,7 @@ def test_secrets_are_redacted_unless_told_otherwise(ash: Forward) -> None:
     assert [TOKEN in texts(request) for request in (*redacted.requests, *whole.requests)] == [False, True]
 
 
+@pytest.mark.slow
 def test_waits_as_long_as_the_backend_asks(ash: Forward) -> None:
     backend = Recording(503, 429, headers={"Retry-After": "1"})
     with backend.serve() as url:
@@ -286,6 +287,7 @@ def forwarding(folder: Path, database_url: str, *arguments: str) -> subprocess.P
     )
 
 
+@pytest.mark.slow
 @not_on_cluster("it is one database")
 def test_nothing_is_lost_if_it_is_killed_before_the_answer(
     ash: Forward, tmp_path: Path, database_url: str, other_database_url: str

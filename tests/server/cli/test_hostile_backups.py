@@ -202,6 +202,7 @@ async def backup(store: Store, database_url: str, tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_hostile_backups_are_damaged(
     backup: Path, bare_database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,7 +44,7 @@ from ash_server.transfer.load import load_session
 from ash_server.transfer.titles import name_of
 from ash_shared.model.session import Session
 from tests.cluster import COUNT_LOCK_WAITS
-from tests.marking import slow_unless
+from tests.marking import slow_after, slow_unless
 from tests.server.transcripts import (
     CLAUDE,
     CODEX,
@@ -439,6 +439,7 @@ def count_waiting(database_url: str) -> int:
         return int(count)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("split")
 async def test_a_killed_process_affects_only_its_file(database_url: str, grown: list[Path]) -> None:
     async with Store.open(database_url, lock_timeout=None) as store:
@@ -483,6 +484,7 @@ SIGNALS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", slow_unless(signal.SIGINT.__eq__, SIGNALS))
 async def test_a_stopped_import_leaves_no_process_and_can_continue(
     store: Store, database_url: str, grown: list[Path], by: signal.Signals
@@ -541,7 +543,7 @@ def test_load_session_returns_standard_messages(user_home: Path, source: str, pa
     assert [each.content[0].model_dump().get("text") for each in messages] == TEXTS[source]
 
 
-@pytest.mark.parametrize("source", PATHS)
+@pytest.mark.parametrize("source", slow_after(1, PATHS))
 def test_load_session_imports_no_server_packages(user_home: Path, source: str) -> None:
     """Nor the decoder, unless the file is compressed."""
     [path] = user_home.glob(PATHS[source])

@@ -238,6 +238,7 @@ def test_continues_an_existing_session(server: str, home: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_saves_unsent_lines_and_resumes(server: str, home: Path) -> None:
     """Sending the saved lines again stores no duplicates."""
     stream = ANSWER + b"\n" + CALL
@@ -264,6 +265,7 @@ def test_saves_unsent_lines_and_resumes(server: str, home: Path) -> None:
     assert f"`ash tail {str(session)[:8]} --url {server}`".encode() in later.stderr
 
 
+@pytest.mark.slow
 def test_an_interrupt_sends_the_lines_read(server: str, home: Path) -> None:
     with started(server, home, "--session", "cut") as process:
         stdin, stdout = pipes(process)
@@ -319,6 +321,7 @@ class LossyProxy(BaseHTTPRequestHandler):
         pass
 
 
+@pytest.mark.slow
 def test_lost_responses_store_no_duplicates(server: str, home: Path) -> None:
     LossyProxy.target = server
     stream = b"".join(ANSWER.replace(b"Done", b"%d" % number) + b"\n" for number in range(1500))

@@ -69,6 +69,7 @@ def test_list_the_models_that_contain_all_words(prices: Prices, tmp_path: Path) 
     assert rows(with_own.out)[1] == ["own", "claude-opus-5", "0.0125", "0.0125", "0.0125", "0.0125", "2"]
 
 
+@pytest.mark.slow
 def test_list_all_models_without_a_command(prices: Prices) -> None:
     ran = prices()
 

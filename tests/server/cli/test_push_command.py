@@ -155,6 +155,7 @@ def count_requests(status: str) -> float:
     )
 
 
+@pytest.mark.slow
 async def test_makes_the_same_sessions_as_an_import(
     laptop: Path, server: str, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -321,6 +322,7 @@ def test_watch_follows_a_growing_transcript(laptop: Path, server: str, ash: AshC
     assert child.parent_id == parent.id
 
 
+@pytest.mark.slow
 def test_watch_follows_the_names_in_the_database_of_codex(laptop: Path, server: str, ash: AshClient) -> None:
     thread = "0199c3d2-5a11-7b21-8c55-0c6f7b0e9a01"
     path = laptop / f".codex/sessions/2026/11/01/rollout-2026-11-01T10-00-00-{thread}.jsonl"
@@ -335,6 +337,7 @@ def test_watch_follows_the_names_in_the_database_of_codex(laptop: Path, server: 
             wait_until(lambda: [each.title for each in ash.sessions()] == ["High water"])
 
 
+@pytest.mark.slow
 def test_watch_keeps_to_its_folders(laptop: Path, server: str, ash: AshClient) -> None:
     """Files and folders replaced by links to others are skipped and reported; the others are still pushed."""
     path = write(laptop / TRANSCRIPT, said(1, "Open."))
@@ -497,6 +500,7 @@ async def test_compacted_transcript_is_the_same_session(laptop: Path, server: st
     assert exported == "".join([*whole, said(3, "Sell it."), said(4, "Paint it.")])
 
 
+@pytest.mark.slow
 def test_watch_follows_a_compacted_transcript(laptop: Path, server: str, ash: AshClient) -> None:
     path = write(laptop / TRANSCRIPT, said(1, "Open the shop."), *compacted())
     with watching(laptop, server):

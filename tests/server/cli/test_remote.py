@@ -16,6 +16,7 @@ import rich_click as click
 from ash_server.cli.common.lazy_group import LazyCommand
 from ash_server.cli.main import ash as ash_command
 from tests.conftest import at_database, new_database
+from tests.marking import slow_after
 from tests.server.cli.test_cli import COMMAND, SAMPLES, Ran, ran_here, written
 from tests.server.cli.test_cli_serve import serving
 from tests.shared.records import claude
@@ -173,7 +174,7 @@ def test_a_server_and_its_store_print_the_same(store: Store, command: str) -> No
         assert remote == local._replace(err=f"ash: reading {store.url}\n{local.err}"), words
 
 
-@pytest.mark.parametrize("command", READING)
+@pytest.mark.parametrize("command", slow_after(4, READING))
 def test_options_take_precedence_over_the_environment(store: Store, command: str) -> None:
     words = (*command.split(), *READING[command][0])
     by_variable = store.run(*words, ASH_URL=store.url)

@@ -173,6 +173,7 @@ def test_every_command_is_below_one_heading() -> None:
     assert sorted(grouped) == sorted(COMMANDS)
 
 
+@pytest.mark.slow
 def test_bash_completes_commands_and_options(ash: Ash, tmp_path: Path) -> None:
     script = tmp_path / "completion.sh"
     script.write_text(ash("completion", "bash").out)

@@ -34,6 +34,7 @@ from ash_server.store.sessions import create_session, session_id_for
 from ash_shared import Context, Normalizer, parse_jsonl
 from ash_shared.model.message import LAST_SEQUENCE
 from tests.conftest import POOLER
+from tests.marking import slow_after
 from tests.ports import free_port
 from tests.server.cli.test_cli import Ran, ran_here
 from tests.server.cli.test_cli_serve import COMMAND, answer, serving
@@ -255,7 +256,7 @@ UNTIL_END = {
 }
 
 
-@pytest.mark.parametrize("name", UNTIL_END)
+@pytest.mark.parametrize("name", slow_after(1, UNTIL_END))
 async def test_until_end_stops_with_the_turn(
     name: str, server: str, store: AsyncConnection, tmp_path: Path
 ) -> None:

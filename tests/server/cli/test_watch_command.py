@@ -88,6 +88,7 @@ def test_stores_what_is_written_and_keeps_what_is_deleted(
     assert process.returncode == 130
 
 
+@pytest.mark.slow
 def test_a_killed_watcher_continues_without_loss_or_repetition(
     transcript: Path, tmp_path: Path, database_url: str
 ) -> None:

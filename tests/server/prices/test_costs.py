@@ -102,6 +102,7 @@ def cases() -> Iterator[tuple[Provider, ModelInfo]]:
     yield from ((each, model) for each in providers if each.id in LISTS for model in each.models)
 
 
+@pytest.mark.slow
 def test_a_request_costs_what_the_package_calculates() -> None:
     """Over all models of the lists, their tiers, bands and times; the same for a sum of three such requests."""
     different, compared = [], 0
@@ -314,6 +315,7 @@ def test_prices_are_the_same_between_changes(prices: Prices, model: str) -> None
             assert prices.cost(last) == prices.cost(usage)
 
 
+@pytest.mark.slow
 def test_the_package_is_loaded_on_use() -> None:
     """A command or a server that shows no cost does not import genai-prices."""
     code = """

@@ -577,6 +577,7 @@ for work in (archive, restore):
 """
 
 
+@pytest.mark.slow
 async def test_a_process_killed_at_any_step_loses_nothing(store: Store, database_url: str) -> None:
     id = await create(store)
     before = await read_texts(store, id), await read_log(store, id)

@@ -149,6 +149,7 @@ async def test_similar_words_in_a_small_store_are_looked_up_in_the_index(
     assert max(looked_up) <= 400
 
 
+@pytest.mark.slow
 @not_on_cluster("EXPLAIN shows the plan of the coordinator")
 async def test_counts_of_items_are_kept(large: AsyncConnection, plans: list[tuple[str, float]]) -> None:
     def connect() -> nullcontext[AsyncConnection]:

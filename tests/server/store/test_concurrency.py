@@ -355,6 +355,7 @@ async def test_cancelled_append_stores_nothing_and_keeps_no_lock(
     assert await append(writers[0], session_id, [message("b")]) == [Appended("b", 1, True)]
 
 
+@pytest.mark.slow
 async def test_append_cancelled_at_any_moment_is_atomic(
     database_url: str, connection: AsyncConnection, session_id: UUID
 ) -> None:

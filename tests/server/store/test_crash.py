@@ -130,6 +130,7 @@ async def finish(conn: AsyncConnection, writer: Writer) -> None:
     writer.number += 1
 
 
+@pytest.mark.slow
 async def test_killed_writer_leaves_complete_batches_and_no_lock(
     connection: AsyncConnection, database_url: str, session_id: UUID
 ) -> None:

@@ -135,6 +135,7 @@ async def test_blocks_are_those_of_the_parser(
     assert not any(each.is_copied for each in older)
 
 
+@pytest.mark.slow
 async def test_page_size_is_limited_in_bytes(connection: AsyncConnection, session_id: UUID) -> None:
     size = MAX_PAGE_BYTES // 4
     await append(connection, session_id, [message(str(n), str(n) * size) for n in range(8)])

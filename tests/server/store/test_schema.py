@@ -205,6 +205,7 @@ def test_revision_is_newest_migration() -> None:
     assert ScriptDirectory(str(ROOT / "alembic")).get_current_head() == REVISION
 
 
+@pytest.mark.slow
 def test_alembic_command_works_in_checkout() -> None:
     command = [sys.executable, "-m", "alembic", "upgrade", "head", "--sql"]
     printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)

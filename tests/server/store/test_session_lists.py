@@ -115,6 +115,7 @@ def expected(known: Sequence[Known], filters: Sequence[str], sort: SessionSort) 
     return [it.session.id for it in ordered]
 
 
+@pytest.mark.slow
 async def test_pages_contain_each_matching_session_once(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

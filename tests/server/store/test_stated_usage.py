@@ -7,8 +7,9 @@ import pytest
 from ash_server import Store
 from ash_server.transfer.importing.file_import import import_file
 from ash_shared.model.usage.report import UsageRow
+from tests.marking import slow_unless
 from tests.shared.eventlog.stated_totals import NANO, READERS, Totals, answers_of, totals_of
-from tests.shared.sample_files import sample_folders
+from tests.shared.sample_files import is_small, sample_folders
 from tests.shared.texts import paths_of
 
 FOLDERS = [folder for folder in sample_folders() if folder.name in READERS]
@@ -26,7 +27,7 @@ def totals_of_row(row: UsageRow) -> Totals:
 
 
 @pytest.mark.skipif(not FOLDERS, reason="no ../shared/corpus next to the repository")
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
+@pytest.mark.parametrize("folder", slow_unless(is_small, FOLDERS), ids=lambda path: path.name)
 async def test_report_adds_up_the_answers_of_each_file(store: Store, folder: Path) -> None:
     paths = [path for path in paths_of(folder) if path.suffix in (".json", ".jsonl")]
     expected = dict[str, Totals]()

@@ -138,6 +138,7 @@ def test_events_of_earlier_version_stay_the_same(old_store: str) -> None:
     assert read_events(old_store, "events_full") == before != []
 
 
+@pytest.mark.slow
 async def test_store_of_whole_events_shrinks(database_url: str, tmp_path: Path) -> None:
     """A downgrade stores events whole; after an upgrade, a rebuild and a vacuum they refer, and are the same."""
     transcript = tmp_path / "large-results.jsonl"

@@ -15,6 +15,7 @@ from ash_server.store.maintenance.backup import restore_backup, write_backup
 from ash_server.store.schema.migrations import REVISION, upgrade
 from tests.alembic_commands import alembic
 from tests.cluster import not_on_cluster
+from tests.marking import slow_unless
 from tests.server.store.test_upgrade import load_store
 from tests.waiting import wait_until
 
@@ -101,7 +102,9 @@ def test_states_that_are_not_json_stay(bare_database_url: str) -> None:
     assert read_states(bare_database_url)[:3] == states[:3]
 
 
-@pytest.mark.parametrize("is_restored", [False, True], ids=["upgraded", "restored from a backup"])
+@pytest.mark.parametrize(
+    "is_restored", slow_unless(False.__eq__, [False, True]), ids=["upgraded", "restored from a backup"]
+)
 async def test_open_sessions_continue(
     bare_database_url: str, database_url: str, tmp_path: Path, is_restored: bool
 ) -> None:

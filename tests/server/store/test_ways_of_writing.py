@@ -16,6 +16,7 @@ from ash_server.store.transcripts import Copy
 from ash_server.store.usage.answers import count_again
 from ash_server.transfer.importing.file_import import import_file
 from tests.cluster import not_on_cluster
+from tests.marking import slow_unless
 from tests.server.store import test_stored_answers as answers
 from tests.server.store import test_stored_facts as facts
 from tests.shared.records import codex
@@ -149,7 +150,7 @@ WAYS: dict[str, Callable[[Store], Awaitable[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("write", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("write", slow_unless(delete_each.__ne__, WAYS.values()), ids=WAYS)
 async def test_rows_are_those_of_a_rebuild(
     write: Callable[[Store], Awaitable[Any]], store: Store, connection: AsyncConnection
 ) -> None:

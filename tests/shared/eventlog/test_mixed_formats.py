@@ -15,6 +15,7 @@ PAIRS = [
 SESSIONS_PER_PAIR = 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", PAIRS, ids="+".join)
 def test_shuffled_lines_of_two_formats_are_read(pair: tuple[str, str]) -> None:
     for seed in range(SESSIONS_PER_PAIR):

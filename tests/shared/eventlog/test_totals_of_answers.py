@@ -111,18 +111,18 @@ def sessions_of(folder: Path) -> Iterator[tuple[str, str, bool]]:
         yield path.name if number == 1 else f"{path.name} {number}", text, path.suffix == ".json"
 
 
-def test_answers_add_up_to_the_totals_that_tools_state(corpus_folder: Path) -> None:
+def test_answers_add_up_to_the_totals_that_tools_state(whole_folder: Path) -> None:
     compared, differences = 0, dict[str, Totals]()
-    for name, text, is_document in sessions_of(corpus_folder):
-        for reader in READERS.get(corpus_folder.name, ()):
+    for name, text, is_document in sessions_of(whole_folder):
+        for reader in READERS.get(whole_folder.name, ()):
             stated = reader(records_of(text, is_document=is_document))
             compared += bool(stated)
             counted = totals_of(answers_of(text)) if stated else {}
             more = {key: counted[key] - count for key, count in stated.items() if counted[key] != count}
             differences |= {f"{reader.__name__} {name}": more} if more else {}
-    expected = DIFFERENCES.get(corpus_folder.name, {})
+    expected = DIFFERENCES.get(whole_folder.name, {})
     assert differences == {name: difference.more for name, difference in expected.items()}
-    assert compared or corpus_folder.name not in READERS, "no totals found"
+    assert compared or whole_folder.name not in READERS, "no totals found"
 
 
 def test_known_differences_have_a_reader() -> None:

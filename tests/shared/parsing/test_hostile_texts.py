@@ -18,6 +18,7 @@ from ash_shared import (
 )
 from ash_shared.parsing.parsed_text import identify
 from ash_shared.providers import discover
+from tests.marking import slow_unless
 from tests.shared.leaves import leaves
 from tests.shared.records import claude, codex
 from tests.shared.records.events import wire_event
@@ -100,7 +101,7 @@ _STRING = '"' + "[1,2]," * 200_000 + '\\""'
         (_line('"a"', _MANY_VALUES), False),
         (_line(f'[{{"type":"tool_use","id":"c","name":"n","input":{{"a":{_MANY_VALUES}}}}}]'), False),
         (_line('"a"', _FEW_VALUES), True),
-        (_line(_STRING, _FEW_VALUES), True),
+        pytest.param(_line(_STRING, _FEW_VALUES), True, marks=pytest.mark.slow),
         (_line(_STRING, f"[{_STRING},{_STRING}]"), True),
     ],
     ids=["beside the content", "in the content", "few", "few and those in a string", "only in strings"],
@@ -272,7 +273,7 @@ GROWING: dict[str, Callable[[int], list[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", GROWING)
+@pytest.mark.parametrize("name", slow_unless(lambda name: name != "events without their items", GROWING))
 def test_work_grows_with_the_length_of_a_session(name: str) -> None:
     assert transform_messages(lines(*GROWING[name](100)))
 

@@ -304,6 +304,7 @@ def test_reasons_use_the_terms_of_the_conventions(term: str) -> None:
     }
 
 
+@pytest.mark.slow
 def test_reasons_of_the_sdks_are_all_translated() -> None:
     # Imported here: each process collects this file, and the packages take seconds.
     from anthropic.types.beta import BetaStopReason

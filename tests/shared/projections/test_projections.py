@@ -1139,6 +1139,7 @@ def test_messages_are_valid_and_complete(events: list[Json], is_typed: bool) -> 
     to_session_summary(input_events).model_dump_json()
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(LOGS, st.randoms(use_true_random=False), st.integers(0, 40))
 def test_messages_of_shuffled_and_cut_logs_are_valid(events: list[Json], random: Any, length: int) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from ash_shared.eventlog.state import MAX_SECTIONS
 from ash_shared.projections.session_summary import to_session_summary
+from tests.marking import slow_after
 from tests.shared.logs import follow, short_events, state_answers
 from tests.shared.records.atif import CALL, WITH_SUBAGENT, observed, result, step, trajectory
 
@@ -136,7 +137,7 @@ def test_a_later_version_of_a_document_supersedes_what_has_changed() -> None:
     ]
 
 
-@pytest.mark.parametrize("length", [1, MAX_SECTIONS])
+@pytest.mark.parametrize("length", slow_after(1, [1, MAX_SECTIONS]))
 def test_an_answer_of_a_later_version_continues_the_turn(length: int) -> None:
     """However long the document is, each of its steps is emitted and counted once."""
     answers = [step("agent", f"Knot {number}.", metrics=METRICS) for number in range(length + 2)]

@@ -12,6 +12,7 @@ import pytest
 
 from ash_shared.eventlog import Context, Event, Normalizer, parse_line
 from ash_shared.model.events import read_event
+from tests.marking import slow_unless
 from tests.shared.records.claude import (
     INIT,
     STOP,
@@ -1843,7 +1844,7 @@ def decode_line(line: str) -> Any:
         return None
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", slow_unless(lambda form: form != "pieces", FORMS))
 def test_captured_files_match_their_streams(form: str) -> None:
     """Pieces, which contain all lines, are compared for all files."""
     if not CORPUS.is_dir():

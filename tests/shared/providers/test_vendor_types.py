@@ -155,6 +155,7 @@ Listing imports the vendor's package, which is slow, so it happens only in the t
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("source", "list_names", "make_record"), CASES)
 def test_every_vendor_type_is_known(
     source: str, list_names: Callable[[], list[str]], make_record: RecordMaker

@@ -7,6 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, get_args
 
+import pytest
 import schemathesis
 from httpx2 import AsyncClient
 from litestar.routes import HTTPRoute
@@ -55,6 +56,7 @@ async def test_document_is_served(client: AsyncClient) -> None:
     assert (served.headers["content-type"], served.json()) == ("application/json", DOCUMENT)
 
 
+@pytest.mark.slow
 def test_document_is_valid() -> None:
     schemathesis.openapi.from_dict(DOCUMENT).validate()
 

@@ -153,6 +153,7 @@ def shown_by(texts: Mapping[str, str]) -> dict[tuple[str, str], set[str]]:
     return {name: parts for name, parts in shown.items() if parts}
 
 
+@pytest.mark.slow
 def test_no_response_shows_a_part(shared_server: str, session_id: str) -> None:
     addresses = [
         *(f"/api/sessions/{session_id}{path}" for path in API),

@@ -354,6 +354,7 @@ def test_http_1_0_gets_no_chunks(server: str, messages: str) -> None:
     assert "content-length: " in answer_to(server, known)
 
 
+@pytest.mark.slow
 def test_readers_that_stall_hold_no_connection(server: str, messages: str) -> None:
     for _ in range(60):
         httpx2.post(server + messages, json={"content": "x" * 1_000_000})

@@ -20,6 +20,7 @@ from ash_server.store.appending.known_sessions import KnownSession, KnownSession
 from ash_server.store.connections.tenants import DEFAULT
 from ash_server.store.log.writer import Counters
 from tests.cluster import not_on_cluster
+from tests.marking import slow_after
 from tests.server.api.conftest import create_key
 from tests.shared.records import claude
 from tests.shared.records.events import wire_event
@@ -84,7 +85,7 @@ async def read_rows(conn: AsyncConnection, session_id: UUID) -> dict[str, list[d
     return rows
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("name", slow_after(2, SAMPLES))
 async def test_known_sessions_get_the_same_rows(
     store: Store, connection: AsyncConnection, outcomes: list[str], name: str
 ) -> None:

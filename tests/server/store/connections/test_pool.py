@@ -181,6 +181,7 @@ async def test_upgrade_is_idempotent(bare_database_url: str) -> None:
     assert revisions == [None, REVISION, REVISION]
 
 
+@pytest.mark.slow
 def test_processes_can_upgrade_concurrently(bare_database_url: str, tmp_path: Path) -> None:
     variables = environment(tmp_path, bare_database_url, {})
     with ExitStack() as stack:

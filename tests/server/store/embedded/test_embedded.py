@@ -188,6 +188,7 @@ def test_users_share_one_server_until_the_last_stops_it(data: Path) -> None:
     assert remaining_processes(data) == []
 
 
+@pytest.mark.slow
 def test_concurrent_first_starts_share_one_server(data: Path) -> None:
     with contextlib.ExitStack() as stack:
         racers = [stack.enter_context(client(data)) for _ in range(3)]
@@ -273,6 +274,7 @@ def test_terminal_interrupt_does_not_stop_server(data: Path) -> None:
     assert EmbeddedPostgres(data).start().stop()
 
 
+@pytest.mark.slow
 def test_killed_initdb_leaves_no_partial_cluster(data: Path) -> None:
     with client(data) as killed:
         assert killed.stdin
@@ -308,6 +310,7 @@ def test_start_continues_after_timeout(data: Path) -> None:
         assert ask(server.url(), "show fsync") == [("off",)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["long" * 30, 'odd, $HOME \'n "so" on \N{SNOWMAN}'])
 def test_accepts_any_path(data: Path, name: str) -> None:
     folder = data / name
@@ -451,6 +454,7 @@ def test_root_needs_unshare_or_setpriv(data: Path, monkeypatch: pytest.MonkeyPat
         EmbeddedPostgres(data).start()
 
 
+@pytest.mark.slow
 @only_root
 def test_root_runs_server_as_nobody_without_user_namespaces(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

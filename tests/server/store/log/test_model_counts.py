@@ -12,6 +12,7 @@ from ash_server.store.conversation import model_counts, standard_pages
 from ash_server.store.log import totals
 from ash_server.store.transcripts import Copy
 from ash_shared.projections import count_models
+from tests.marking import slow_unless
 from tests.shared.records import codex
 from tests.shared.records.events import wire_event
 
@@ -91,7 +92,7 @@ CHANGES: dict[str, Callable[[Store, UUID], Awaitable[object]]] = {
 }
 
 
-@pytest.mark.parametrize("turn", [7, 56, 10_000])
+@pytest.mark.parametrize("turn", slow_unless((7).__eq__, [7, 56, 10_000]))
 async def test_changes_keep_the_counts(store: Store, session: UUID, connection: AsyncConnection) -> None:
     assert SETTLED < (await kept_models(connection, session)).settled < sum(LENGTHS)
     for name, change in CHANGES.items():

@@ -13,6 +13,7 @@ from psycopg import AsyncConnection
 from ash_server import NewMessage, Store
 from ash_server.store.log import totals
 from ash_shared.projections.item_counts import ItemCounts
+from tests.marking import slow_unless
 from tests.server.store.maintenance.test_deletion_samples import SAMPLES, new_session
 from tests.shared.records.events import Event, tool_call, tool_result, wire_event
 
@@ -65,7 +66,7 @@ CHANGES: dict[str, Callable[[Store, UUID], Awaitable[object]]] = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("change", slow_unless({"append", "delete"}.__contains__, CHANGES))
 async def test_changes_of_the_log_keep_the_totals(
     store: Store, connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
@@ -133,6 +134,7 @@ def test_corrected_totals_have_the_usage_of_the_log(
     assert corrected == (expected if is_known else totals.NO_TOTALS)
 
 
+@pytest.mark.slow
 async def test_retracted_events(
     store: Store, connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

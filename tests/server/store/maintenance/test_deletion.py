@@ -19,6 +19,7 @@ from ash_server.store.log.writer import StreamIds
 from ash_server.store.maintenance.vacuum import vacuum
 from ash_shared.model.events import ChatEvent
 from tests.cluster import not_on_cluster
+from tests.marking import slow_after
 from tests.shared.records import codex
 from tests.shared.records.claude import call, line
 from tests.shared.records.events import wire_event
@@ -197,7 +198,7 @@ def content_of(events: Sequence[ChatEvent]) -> list[dict[str, Any]]:
     return [{key: each[key] for key in each.keys() - ignored} for each in (e.model_dump() for e in events)]
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", slow_after(7, CASES))
 async def test_nothing_of_the_text_remains(store: Store, tables: AsyncConnection, name: str) -> None:
     case = CASES[name]
     session = (await store.sessions.create()).id
@@ -372,6 +373,7 @@ async def test_nothing_of_the_state_remains_after_the_last_message(
     assert await rows.fetchall() == [(None,)]
 
 
+@pytest.mark.slow
 async def test_appends_and_deletions_at_the_same_time(store: Store, tables: AsyncConnection) -> None:
     session = (await store.sessions.create()).id
     count = 30

@@ -13,6 +13,7 @@ import ash_server
 from ash_server import Store
 from ash_server.store.connections.pool import connect
 from ash_server.store.log import kept_states, rebuild
+from tests.marking import slow_after
 from tests.server.store.maintenance.test_deletion import content_of, index, stored_log
 
 SAMPLES = {
@@ -83,10 +84,11 @@ NO_STATES = """
 """
 
 
-@pytest.mark.parametrize(("name", "way"), CASES)
+@pytest.mark.parametrize("case", slow_after(4, CASES), ids="-".join)
 async def test_equals_a_session_without_the_messages(
-    store: Store, tables: AsyncConnection, monkeypatch: pytest.MonkeyPatch, name: str, way: str
+    store: Store, tables: AsyncConnection, monkeypatch: pytest.MonkeyPatch, case: tuple[str, str]
 ) -> None:
+    name, way = case
     max_locked, interval, is_earlier = WAYS[way]
     monkeypatch.setattr(rebuild, "_MAX_LOCKED", max_locked)
     monkeypatch.setattr(kept_states, "INTERVAL", interval)

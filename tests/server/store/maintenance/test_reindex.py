@@ -190,6 +190,7 @@ async def test_rejects_unknown_session(connection: AsyncConnection) -> None:
         await reindex_messages(connection, UUID(int=7))
 
 
+@pytest.mark.slow
 async def test_reindexes_during_concurrent_writes_and_reindexes(
     connection: AsyncConnection, database_url: str, session_id: UUID
 ) -> None:

@@ -15,6 +15,7 @@ from ash_server.store.log import kept_states, rebuild
 from ash_server.store.maintenance import splicing
 from ash_server.store.search import index, moved_words
 from ash_server.store.search.moved_words import Moved, words_to_move
+from tests.marking import slow_unless
 from tests.server.store.maintenance.test_replaced_parts import mixed_turn, turn
 from tests.shared.records import claude
 from tests.shared.records.events import wire_event
@@ -74,7 +75,7 @@ async def create_session(store: Store, turns: int, size: int = 7) -> UUID:
     return session
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", slow_unless((1).__eq__, range(6)))
 async def test_words_are_as_after_indexing_everything(
     store: Store, tables: AsyncConnection, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
@@ -169,7 +170,7 @@ DELETED = {
 }
 
 
-@pytest.mark.parametrize("indexed", [0, 1, 2])
+@pytest.mark.parametrize("indexed", slow_unless((1).__eq__, [0, 1, 2]))
 @pytest.mark.parametrize("name", DELETED)
 async def test_deleted_words_are_gone_whatever_is_indexed(
     store: Store, tables: AsyncConnection, monkeypatch: pytest.MonkeyPatch, name: str, indexed: int

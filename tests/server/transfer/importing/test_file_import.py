@@ -477,6 +477,7 @@ def corpus_files() -> Iterable[Path]:
     return sorted(CORPUS.iterdir()) if CORPUS.is_dir() else ()
 
 
+@pytest.mark.slow
 async def test_exports_the_corpus_byte_for_byte(store: Store, connection: AsyncConnection) -> None:
     if not CORPUS.is_dir():
         pytest.skip("no ../shared/corpus next to the repository")

@@ -160,6 +160,7 @@ def test_every_row_of_a_sample_is_read(sample: Path) -> None:
     assert {row["table"] for row in rows} <= {"session", "project", "message", "part", "todo"}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not SAMPLES, reason="no ../shared/corpus-next next to the repository")
 async def test_samples_have_the_titles_and_parents_of_their_tools(store: Store) -> None:
     await import_paths(store, SAMPLES, ImportOptions())
@@ -388,6 +389,7 @@ def writing(database: Path, folder: Path) -> Iterator[Path]:
     assert (writer.returncode, errors) == (0, b"")
 
 
+@pytest.mark.slow
 async def test_nothing_is_lost_or_locked_while_the_program_writes(
     store: Store, database: Path, tmp_path: Path
 ) -> None:
