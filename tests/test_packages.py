@@ -14,6 +14,7 @@ from zipfile import ZipFile
 
 import pytest
 
+from tests.marking import slow_unless
 from tests.server.cli.test_push_command import TRANSCRIPT, said, write
 
 ROOT = Path(__file__).parents[1]
@@ -41,7 +42,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
     return build
 
 
-@pytest.mark.parametrize("name", CONTENTS)
+@pytest.mark.parametrize("name", slow_unless("ash-parser".__eq__, CONTENTS))
 def test_wheel_has_every_file(name: str, build: Callable[[Path], Path]) -> None:
     project, folders = CONTENTS[name]
 

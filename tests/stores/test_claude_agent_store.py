@@ -38,7 +38,6 @@ from ash_server.transfer.importing.transcript_files import find_homes
 from ash_server.transfer.pushing import push_file
 from ash_stores import AshSessionStore, claude_agent
 from ash_stores.connection import Address, find_session
-from tests.marking import slow_unless
 from tests.server.api.conftest import create_key
 from tests.shared.records import claude
 
@@ -314,7 +313,8 @@ class CountedConflicts(AshSessionStore):
         return await super()._recover(*arguments)
 
 
-@pytest.mark.parametrize("mode", slow_unless("server".__eq__, ["server", "store"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["server", "store"])
 async def test_twenty_writers_lose_nothing_and_do_not_wait(
     mode: str, server: str, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

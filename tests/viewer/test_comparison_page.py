@@ -68,6 +68,7 @@ async def test_tables(page: Page, client: httpx2.AsyncClient, pair: list[str]) -
     await expect(page).to_have_url(f"{client.base_url}/sessions/{b}?message=6")
 
 
+@pytest.mark.slow
 async def test_fork_and_its_original(page: Page, client: httpx2.AsyncClient, pair: list[str]) -> None:
     """The page of a fork leads to the comparison, which states the common beginning."""
     a, b = pair

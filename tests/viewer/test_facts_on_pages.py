@@ -176,6 +176,7 @@ async def test_changes_of_a_turn_and_plan(page: Page, edited: str, suffix: str) 
     await expect(panel).to_have_attribute("aria-label", "Plan and changed files")
 
 
+@pytest.mark.slow
 async def test_edit_that_is_filtered_and_not_loaded(page: Page, client: httpx2.AsyncClient) -> None:
     created = await client.post("/api/sessions", json={"source": "claude", "title": "Herons"})
     id = created.raise_for_status().json()["id"]

@@ -848,6 +848,7 @@ MISSING_PLACES = {
 }
 
 
+@pytest.mark.slow
 async def test_permalink_to_a_missing_place(page: Page, long: Session) -> None:
     for place, text in MISSING_PLACES.items():
         await open_page(page, long.address + place)
@@ -1169,6 +1170,7 @@ async def test_arrows_of_json_are_in_the_line_of_their_key(page: Page, session: 
     assert height == MIN_TARGET
 
 
+@pytest.mark.slow
 async def test_stored_panel_shows_a_long_text_on_request(page: Page, session: Session) -> None:
     stored = user("🪁 and 7 words. " * 40_000, "s0")
     await session.write(stored)
@@ -1203,6 +1205,7 @@ async def test_printing_shows_all_of_a_long_text(page: Page, session: Session) -
     assert await shown.evaluate("(pre) => pre.textContent") == text
 
 
+@pytest.mark.slow
 async def test_long_file_is_shown_on_request(page: Page, session: Session) -> None:
     lines = [f"line {number}" for number in range(1, 3001)]
     call, result = called("c", "\n".join(f"{n}\t{line}" for n, line in enumerate(lines, 1)))
@@ -1222,6 +1225,7 @@ async def test_long_file_is_shown_on_request(page: Page, session: Session) -> No
     assert (gutter, source) == ([str(n) for n in range(1, 3001)], lines)
 
 
+@pytest.mark.slow
 async def test_usage_per_answer_in_preset_everything(page: Page, session: Session) -> None:
     usage = {
         "input_tokens": 5,
@@ -1311,6 +1315,7 @@ async def test_printing_opens_calls(page: Page, session: Session) -> None:
     assert await page.locator(".tool-call:not([open]) .diff").count() == 1
 
 
+@pytest.mark.slow
 async def test_theme_and_help_are_in_the_menu_on_phones(page: Page, session: Session) -> None:
     await session.write(user("Go", "p1"))
     await page.set_viewport_size({"width": 390, "height": 844})
@@ -1578,6 +1583,7 @@ async def test_header_counts_new_events(page: Page, session: Session) -> None:
     await expect(facts).to_contain_text("2 tool calls")
 
 
+@pytest.mark.slow
 async def test_header_links_to_unrecognised_records(page: Page, session: Session) -> None:
     """Ignored records are recognised, and events of unknown types are not records."""
     unknown = {"type": "holo_frame", "uuid": "n2", "timestamp": "2026-03-10T11:00:06Z"}
@@ -1622,6 +1628,7 @@ async def test_parses_sse_frames_split_anywhere(blank: Page, size: int) -> None:
     ]
 
 
+@pytest.mark.slow
 async def test_exported_page_controls(
     page: Page, session: Session, tmp_path: Path, complaints: list[str]
 ) -> None:

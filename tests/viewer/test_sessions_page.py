@@ -323,6 +323,7 @@ async def test_titles_are_text(page: Page, store: Store) -> None:
     assert list(map(unmarked, prompts)) == [unmarked(f"Read: {text}") for text in texts]
 
 
+@pytest.mark.slow
 async def test_titles_are_shown_without_markdown(page: Page, store: Store) -> None:
     await store.make("## Fix `a.py` and **all** of 2 * 3 ** 4", user("Look at `b.py`.", TODAY))
     await store.make(None, user("Run `make` `` `x` ``", BEFORE))
@@ -372,6 +373,7 @@ async def test_first_prompt_is_shown_once(page: Page, store: Store) -> None:
     assert visible == {"none": False, "cut": True, "longer": True, "other": True}
 
 
+@pytest.mark.slow
 async def test_title_is_shown_if_the_log_does_not_begin_with_it(page: Page, store: Store) -> None:
     await store.make(None, user("<command-name>/clear</command-name>", TODAY), user("Fix the paths.", TODAY))
     await open_list(page, store.address)
@@ -698,6 +700,7 @@ async def test_the_column_of_times_has_only_times_of_messages(blank: Page) -> No
     ]
 
 
+@pytest.mark.slow
 async def test_nine_days_fit_a_screen(page: Page, store: Store) -> None:
     for number in range(1, 10):
         await store.make(f"Fix {number}", user("Count the herons.", f"2026-03-0{number}T12:00:00Z"))
@@ -902,6 +905,7 @@ async def test_warns_of_transcripts_that_are_not_stored(page: Page, store: Store
     await expect(notice).to_contain_text("13 transcripts")
 
 
+@pytest.mark.slow
 async def test_headers_link_the_other_pages(page: Page, ash: str) -> None:
     links = dict[str, list[str]]()
     for path in ("/", "/live", "/usage", "/compare"):

@@ -261,6 +261,7 @@ async def test_filters_are_in_the_address(page: Page, store: Store) -> None:
     await expect(page.get_by_label("Project")).to_have_value("")
 
 
+@pytest.mark.slow
 async def test_figures_lead_to_sessions(page: Page, store: Store) -> None:
     first, _ = await two_days(store)
     await open_page(page, store.address())
@@ -484,6 +485,7 @@ async def test_header_shows_the_cost_with_subagents(page: Page, store: Store) ->
     await expect(fact).to_have_attribute("title", "Computed at API prices")
 
 
+@pytest.mark.slow
 async def test_pages_lead_to_each_other(page: Page, ash: str) -> None:
     await page.goto(ash)
     await page.get_by_role("link", name="Usage").click()

@@ -29,6 +29,7 @@ from ash_server.store.sessions import session_id_for
 from ash_server.transfer.agents import AGENTS
 from ash_shared.providers import discover
 from tests.conftest import POOLER
+from tests.marking import slow_after
 from tests.server.agent_homes import COUNTS, TRANSCRIPTS, write_agent_home
 from tests.server.opencode_database import PARENT, write_database
 from tests.server.transcripts import write_home
@@ -1041,7 +1042,7 @@ UNUSED_MODULES = {
 }
 
 
-@pytest.mark.parametrize("script", UNUSED_MODULES)
+@pytest.mark.parametrize("script", slow_after(2, UNUSED_MODULES))
 def test_imports_only_modules_that_are_used(script: str) -> None:
     """Importing them takes most of the time of a short command."""
     done = subprocess.run(

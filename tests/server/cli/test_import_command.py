@@ -356,6 +356,7 @@ class RenamedSession(deque[Path]):
         return super().pop()
 
 
+@pytest.mark.slow
 async def test_processes_read_names_again(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,6 +75,7 @@ def test_opens_pages_of_a_running_server(database_url: str, tmp_path: Path, file
         assert answer(f"{ash.address}/api/sessions/{id}")["messageCount"] == 1
 
 
+@pytest.mark.slow
 def test_code_for_a_phone(database_url: str, tmp_path: Path, file: Path) -> None:
     store = {"ASH_HOME": str(tmp_path / "ash"), "ASH_DATABASE_URL": database_url, "ASH_SECRET": "s" * 16}
     public = {"ASH_PUBLIC_URL": "https://ash.example/"}
@@ -192,6 +193,7 @@ def test_page_without_a_store_has_the_cost(tmp_path: Path, file: Path) -> None:
     assert shown == {"{}": (0, 0.5, ""), "{": (0, None, "ash: costs are missing")}
 
 
+@pytest.mark.slow
 def test_deletes_the_page_without_a_store(tmp_path: Path, file: Path) -> None:
     old, recent = tmp_path / "ash-page-old.html", tmp_path / "ash-page-recent.html"
     for page in (old, recent):

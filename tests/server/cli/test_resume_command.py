@@ -66,6 +66,7 @@ def test_runs_the_agent_in_the_folder(ash: Ash, tmp_path: Path, programs: Path, 
     assert ran == Ran(3, shown + json.dumps([str(folder), "--resume", ID]) + "\n", "")
 
 
+@pytest.mark.slow
 def test_program_of_the_folder_is_not_run(
     ash: Ash, tmp_path: Path, programs: Path, database_url: str
 ) -> None:

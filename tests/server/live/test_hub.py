@@ -349,6 +349,7 @@ def stalled(server: Running, session_id: UUID, kind: str) -> socket.socket:
     return client
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", slow_unless(signal.SIGTERM.__eq__, [signal.SIGTERM, signal.SIGINT]))
 async def test_server_restart(
     database_url: str, connection: AsyncConnection, session_id: UUID, tmp_path: Path, by: signal.Signals

@@ -179,6 +179,7 @@ def _texts(path: Path) -> Iterator[Any]:
             continue
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not CORPUS.is_dir() or not CORPUS_NEXT.is_dir(), reason="no transcripts in ../shared")
 def test_all_models_of_the_corpora_but_those_listed_have_a_price(prices: Prices) -> None:
     folders = [folder for root in (CORPUS, CORPUS_NEXT) for folder in root.iterdir() if folder.is_dir()]

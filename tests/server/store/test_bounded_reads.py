@@ -111,6 +111,7 @@ READS: dict[str, tuple[Callable[[AsyncConnection], Awaitable[Any]], int]] = {
 """Reads, and the most rows that one of their statements may read."""
 
 
+@pytest.mark.slow
 @not_on_cluster("EXPLAIN shows the plan of the coordinator")
 async def test_statements_read_a_limited_number_of_rows(
     large: AsyncConnection, plans: list[tuple[str, float]]

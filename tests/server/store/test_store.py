@@ -140,6 +140,7 @@ async def test_statement_timeout(database_url: str) -> None:
                 await store.sessions.create()
 
 
+@pytest.mark.slow
 async def test_only_reads_have_a_default_timeout(database_url: str) -> None:
     statements = StatementOptions(read_timeout=1)
     async with Store.connect(database_url, None, statements=statements) as store:

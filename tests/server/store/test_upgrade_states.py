@@ -80,6 +80,7 @@ def decoded(states: list[str | None]) -> list[Any]:
     return [state and json.loads(state) for state in states]
 
 
+@pytest.mark.slow
 def test_fields_of_states_are_renamed(bare_database_url: str) -> None:
     url = bare_database_url
     before, after = map(list, zip(*STATES.values(), strict=True))

@@ -1230,6 +1230,7 @@ def test_prompts_can_be_read_back(conversation: list[tuple[str, str]]) -> None:
     assert _codex_messages(to_codex_prompt(log(*events))) == expected
 
 
+@pytest.mark.slow
 def test_hostile_logs_take_linear_time() -> None:
     shared = {"recordId": "x", "responseId": "r"}
     repeated = [wire_event("assistant_done", text="a", **shared)] * 5_000

@@ -73,6 +73,7 @@ def shown_in(text: str) -> set[str]:
     }
 
 
+@pytest.mark.slow
 def test_no_response_shows_a_part(shared_server: str, session_id: str) -> None:
     addresses = [
         *(f"/api/sessions/{session_id}{path}" for path in API),

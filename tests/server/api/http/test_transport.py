@@ -251,6 +251,7 @@ def dripped(place: Place, method: str, path: str, headers: tuple[str, ...], _: i
     return "\r\n".join(lines).encode()
 
 
+@pytest.mark.slow
 def test_body_of_a_pipelined_request_has_its_own_time(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """A slow request after one that is answered in time is also cut off."""
     monkeypatch.setattr(protocol, "BODY_TIMEOUT_SECONDS", 1)

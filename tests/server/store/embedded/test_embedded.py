@@ -251,6 +251,7 @@ def test_starts_despite_broken_pid_file(data: Path) -> None:
     server.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("initialized")
 def test_removes_users_that_were_killed(data: Path) -> None:
     with client(data) as killed:
@@ -263,6 +264,7 @@ def test_removes_users_that_were_killed(data: Path) -> None:
     assert remaining_processes(data) == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("initialized")
 def test_terminal_interrupt_does_not_stop_server(data: Path) -> None:
     with client(data) as interrupted:
@@ -301,6 +303,7 @@ def wait_for_child(parent: subprocess.Popen[str], name: str) -> int:
     raise AssertionError(f"{name} never ran")
 
 
+@pytest.mark.slow
 def test_start_continues_after_timeout(data: Path) -> None:
     with pytest.raises(EmbeddedPostgresError) as caught:
         EmbeddedPostgres(data, durable=False, start_timeout=0).start()
@@ -473,6 +476,7 @@ def test_root_runs_server_as_nobody_without_user_namespaces(
         assert data.parent.stat().st_uid == 0
 
 
+@pytest.mark.slow
 @only_root
 def test_plain_user_can_run_server() -> None:
     packages = os.pathsep.join(str(Path(each.__file__ or "").parents[1]) for each in (ash_server, psycopg))

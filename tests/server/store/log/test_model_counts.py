@@ -116,6 +116,7 @@ async def test_a_deletion_keeps_what_is_settled_before(
     assert (await kept_models(connection, session)).counts == {}
 
 
+@pytest.mark.slow
 async def test_other_parsers_count_again(
     store: Store, session: UUID, connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,6 +139,7 @@ async def test_answers_that_state_no_model_have_the_last_one_of_the_session(stor
     assert (await store.conversation.read_summary(session)).models == {"gpt-x": 180, "gpt-y": 180}
 
 
+@pytest.mark.slow
 async def test_requests_leave_many_messages_to_the_server(
     store: Store, session: UUID, connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -227,6 +227,7 @@ async def test_nothing_of_the_text_remains(store: Store, tables: AsyncConnection
     assert await places_of(tables, CANARY) == []
 
 
+@pytest.mark.slow
 async def test_the_rest_is_as_if_the_message_had_not_been_stored(store: Store) -> None:
     assert [name for name, case in CASES.items() if await differs_from_rest(store, case)] == []
 

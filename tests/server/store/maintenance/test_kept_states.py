@@ -61,6 +61,7 @@ async def meter(connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch) ->
     return Meter(connection)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("ASH_DIRECT_URL" in os.environ, reason="a pooler changes connections")
 @not_on_cluster("rows are counted on one server")
 async def test_reads_as_much_in_a_long_session_as_in_a_short_one(meter: Meter) -> None:
@@ -83,6 +84,7 @@ MAX_MESSAGES = 450
 """Rows that the deletion reads; some are read several times."""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("ASH_DIRECT_URL" in os.environ, reason="a pooler changes connections")
 @not_on_cluster("rows are counted on one server")
 async def test_derives_few_messages_if_events_depend_on_one(meter: Meter) -> None:

@@ -244,6 +244,7 @@ async def test_includes_message_committed_while_waiting(
     )
 
 
+@pytest.mark.slow
 async def test_upgrades_database_with_rows(bare_database_url: str) -> None:
     alembic(bare_database_url, "upgrade", "0001")
     named, unnamed = session_id_for("a", "named"), session_id_for("a", "unnamed")
