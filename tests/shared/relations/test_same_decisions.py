@@ -7,6 +7,7 @@ the subagent's call, turns, copies, retractions, usage and costs. See docs/messa
 import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -123,15 +124,18 @@ def with_other_ids(value: Any, ids: set[str], mark: str, name: str = "") -> Any:
     return f"{value}-{mark}" if is_other else value
 
 
+@cache
+def texts() -> dict[str, set[str]]:
+    """Return the texts of each session of `tests/shared/sessions`."""
+    return {session.name: texts_of(session) for session in SESSIONS}
+
+
 def texts_of(session: Session) -> set[str]:
     return {
         unit.name
         for unit in read_events(lines_of(session.records)).units
         if unit.kind not in ("call", "result")
     }
-
-
-TEXTS = {session.name: texts_of(session) for session in SESSIONS}
 
 
 def mixture(seed: int) -> tuple[list[str], list[str]]:
@@ -145,7 +149,7 @@ def mixture(seed: int) -> tuple[list[str], list[str]]:
     pool = sorted(known, key=lambda session: text_digest(f"{seed} {session.name}"))
     chosen: list[Session] = []
     for session in pool:
-        if len(chosen) < 3 and not any(TEXTS[session.name] & TEXTS[other.name] for other in chosen):
+        if len(chosen) < 3 and not any(texts()[session.name] & texts()[other.name] for other in chosen):
             chosen.append(session)
     parts = [
         lines_of(with_other_ids(session.records, set(ids_in(session.records)), str(number)))
