@@ -304,9 +304,9 @@ async def test_hooks_push_the_session_of_each_agent(tmp_path: Path, server: str,
     ("version", "event", "field"),
     [
         (1, "session.idle", "properties"),
-        (1, "session.compacted", "properties"),
+        pytest.param(1, "session.compacted", "properties", marks=pytest.mark.slow),
         (2, "session.execution.succeeded", "data"),
-        (2, "session.execution.interrupted", "data"),
+        pytest.param(2, "session.execution.interrupted", "data", marks=pytest.mark.slow),
     ],
 )
 async def test_plugin_reports_the_session(laptop: Laptop, version: int, event: str, field: str) -> None:

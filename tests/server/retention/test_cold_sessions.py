@@ -36,6 +36,7 @@ from ash_server.store.message_pages import StoredMessage
 from ash_server.store.prepare import NewMessage
 from ash_server.transfer.exporting.jsonl import FORMATS
 from ash_shared.model.message import StoredKind
+from tests.marking import slow_after
 from tests.server.trajectories import read_trajectory
 from tests.shared.records.events import wire_event
 from tests.waiting import TIMEOUT
@@ -107,7 +108,7 @@ READERS: dict[str, Callable[[Store, UUID], Awaitable[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("reader", slow_after(6, READERS))
 async def test_reading_restores(store: Store, reader: str) -> None:
     id = await create(store)
     await store.search.catch_up()

@@ -21,6 +21,7 @@ from ash_server.store.prepare import PreparedMessage, prepare_message
 from ash_server.store.session_rows import get_session
 from ash_server.store.sessions import create_session, delete_session, update_session
 from tests.cluster import COUNT_LOCK_WAITS
+from tests.marking import slow_after
 from tests.server.store.test_messages import message
 from tests.shared.records.events import wire_event
 from tests.waiting import until
@@ -244,7 +245,7 @@ WRITES: dict[str, Callable[[AsyncConnection, UUID], Call]] = {
 }
 
 
-@pytest.mark.parametrize("name", WRITES)
+@pytest.mark.parametrize("name", slow_after(2, WRITES))
 async def test_delete_that_waited_for_write_removes_its_rows(
     writers: list[AsyncConnection], session_id: UUID, name: str
 ) -> None:
@@ -257,7 +258,7 @@ async def test_delete_that_waited_for_write_removes_its_rows(
     assert await count_orphans(writers[0]) == 0
 
 
-@pytest.mark.parametrize("name", WRITES)
+@pytest.mark.parametrize("name", slow_after(2, WRITES))
 async def test_write_that_waited_for_delete_stores_nothing(
     writers: list[AsyncConnection], session_id: UUID, name: str
 ) -> None:

@@ -15,6 +15,7 @@ from ash_server.errors import InvalidParameter
 from ash_server.store.lists import session_lists
 from ash_server.store.lists.session_lists import MAX_VALUES, SessionSort, list_sessions
 from ash_shared.model.session import Session, active_at
+from tests.marking import slow_after
 
 FIRST = datetime(2026, 3, 1, tzinfo=UTC)
 SOURCES, PROJECTS = ("claude", "codex"), ("/home/ada/site", "/home/ada/docs", "/srv/site")
@@ -153,7 +154,7 @@ async def list_all(store: Store, **filters: Any) -> list[UUID]:
         after = page.next_after
 
 
-@pytest.mark.parametrize("sort", get_args(SessionSort))
+@pytest.mark.parametrize("sort", slow_after(2, get_args(SessionSort)))
 async def test_sessions_that_stay_are_listed_once_while_others_change(
     store: Store, sort: SessionSort
 ) -> None:

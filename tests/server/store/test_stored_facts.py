@@ -17,6 +17,7 @@ from ash_server.store.log.tool_calls import MAX_TOOL, NewFacts, write_facts
 from ash_server.store.log.writer import milliseconds
 from ash_shared.eventlog.facts.lines import LineFacts
 from ash_shared.eventlog.facts.tool_uses import MAX_PATH, ToolOutcome, ToolUse, UsedFile
+from tests.marking import slow_after
 from tests.shared.records import claude
 from tests.shared.sample_files import sample_folders, spread
 
@@ -234,7 +235,7 @@ def any_fact(choose: random.Random) -> ToolUse | ToolOutcome:
     return ToolUse(key, choose.choice(["Edit", "Bash"]), choose.choice([None, 10**12]), files=files)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", slow_after(3, range(10)))
 async def test_order_of_calls_and_results_does_not_depend_on_batches(
     seed: int, store: Store, connection: AsyncConnection
 ) -> None:

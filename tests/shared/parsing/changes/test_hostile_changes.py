@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ash_shared.parsing.changes import facts_of_call, outcome_of
 from ash_shared.parsing.changes.line_diff import MAX_EDITS, diff_lines
+from tests.marking import slow_after
 from tests.shared.parsing.changes.test_call_changes import CHANGES
 
 TOOLS = sorted({tool for tool, *_ in CHANGES.values()} | {"Bash", "Read", "", "mcp__"})
@@ -101,7 +102,7 @@ BIG: dict[str, Callable[[int], tuple[str, Any, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("case", BIG)
+@pytest.mark.parametrize("case", slow_after(3, BIG))
 def test_work_grows_with_the_size_of_a_call(case: str) -> None:
     build, size = BIG[case], 2000
     short, long = count_lines(*build(size)), count_lines(*build(2 * size))
