@@ -8,7 +8,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from tests.marking import slow_unless
-from tests.shared.sample_files import CLAUDE_FAMILY, CORPUS, is_small, sample_folders, smaller_half, spread
+from tests.shared.sample_files import CLAUDE_FAMILY, CORPUS, few_samples, is_small, sample_folders
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -42,13 +42,13 @@ def corpus_folder(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture(scope="session")
 def parts(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
-    """Return a folder of the same name with a few of the smaller samples."""
+    """Return a folder of the same name with a few of the samples."""
 
     @cache
     def part(folder: Path) -> Path:
         copy = tmp_path_factory.mktemp("corpus") / folder.name
         copy.mkdir()
-        for path in spread(smaller_half(folder)):
+        for path in few_samples(folder):
             (copy / path.name).symlink_to(path)
         return copy
 

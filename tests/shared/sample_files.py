@@ -32,7 +32,7 @@ NEXT_FOLDERS = (
 MAX_FILES = int(os.environ.get("ASH_TEST_FILES", "5"))
 """The number of files per format, which are much alike, in tests that take long for each."""
 MAX_SMALL_BYTES = 250_000
-"""The size of folders that `make test` reads completely."""
+"""The size of folders and files that `make test` reads completely."""
 CLAUDE_FAMILY = ("agent_sdk_stream", "anthropic_api", "claude_code_jsonl", "claude_stream_json")
 
 
@@ -53,10 +53,10 @@ def size_of(path: Path) -> int:
     return sum(each.stat().st_size for each in (path.rglob("*") if path.is_dir() else [path]))
 
 
-def smaller_half(folder: Path) -> list[Path]:
-    """Return the smaller half of the files and folders in a folder, in the order of their sizes."""
-    entries = sorted(folder.iterdir(), key=lambda path: (size_of(path), path))
-    return entries[: math.ceil(len(entries) / 2)]
+def few_samples(folder: Path) -> list[Path]:
+    """Return a few of the files of a folder, from small ones to large ones, without the largest."""
+    sizes = sorted((size_of(path), path) for path in folder.iterdir())
+    return spread([path for size, path in sizes if size < MAX_SMALL_BYTES])
 
 
 def spread(values: list[T], number: int = MAX_FILES) -> list[T]:
