@@ -85,7 +85,8 @@ async def _share(store: ReadStore, change: StoreToChange, reference: str, option
     if findings.total:
         stderr_console().print(findings_table(findings))
     state = "hidden" if options.redacted else "SHOWN"
-    warn(f"{counted(findings.total, 'secret')} found, {state} by the link; {UNKNOWN_FORMS}")
+    secrets = f"{counted(findings.total, 'secret')} found, {state} by the link"
+    warn(f"{secrets if findings.total else 'no secrets found'}; {UNKNOWN_FORMS}")
     await change.confirm(store, "Share 1 session", asks_locally=sys.stdin is not None and sys.stdin.isatty())
     new = await store.share_session(session.id, options)
     return f"{(store.url or Settings.load().public_url or own_url()).rstrip('/')}{new.path}"
