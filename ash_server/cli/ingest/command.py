@@ -142,7 +142,7 @@ def _print_summary(sender: Sender) -> None:
     )
     if sender.source is None:
         warn(
-            "no format was recognised: JSON is stored as `raw`, other lines as text. If Ash reads the format, name it "
+            "no format was recognized: JSON is stored as `raw`, other lines as text. If Ash reads the format, name it "
             f"with --source in a new session; known sources: {', '.join(discover())}"
         )
 

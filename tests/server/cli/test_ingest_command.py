@@ -145,7 +145,7 @@ def test_passes_input_on_and_stores_its_lines(server: str, home: Path) -> None:
             rf"ash: {len(lines)} lines? stored.* in session {session}, which has \d+ events?; {re.escape(view)}",
             last,
         )
-        assert ran.stderr[-1].startswith("ash: no format was recognised: ") is is_unknown
+        assert ran.stderr[-1].startswith("ash: no format was recognized: ") is is_unknown
         assert (name, stored(server, session)) == (name, lines)
 
 
