@@ -22,7 +22,7 @@ from ash_server.transfer.exporting.trajectory import SUFFIX
 from tests.marking import slow_unless
 from tests.shared.records import claude
 from tests.shared.records.events import tool_call, tool_result, turn_start, wire_event
-from tests.viewer.browser import HeldAnswers, still, until_true
+from tests.viewer.browser import HeldAnswers, elapse, still, until_true
 from tests.viewer.logs import SERVER
 from tests.viewer.sessions import Event, Session, new_session
 
@@ -225,6 +225,32 @@ async def test_page_next_to_replaced_events_is_discarded(page: Page, session: Se
 
     shown = await page.evaluate(SHOWN)
     assert (shown[0] > 2000, shown[-1]) == (True, 3599)
+
+
+async def test_first_page_is_extended_after_a_page_next_to_a_replaced_one(
+    page: Page, session: Session
+) -> None:
+    """The end of a session without times is loaded first, and replaced by its start."""
+    older_asked, may_come = asyncio.Event(), asyncio.Event()
+
+    async def hold_start(route: Route) -> None:
+        await older_asked.wait()
+        await route.continue_()
+
+    async def hold_older(route: Route) -> None:
+        older_asked.set()
+        await may_come.wait()
+        await route.continue_()
+
+    await page.route("**/events?after=0&*", hold_start)
+    await page.route(re.compile(r"/events\?before=\d{1,6}&"), hold_older)
+    await session.add_events(*turns(*range(20)))
+    await page.goto(session.address)
+    await expect(page.locator("#e-user-0")).to_be_in_viewport()
+    await elapse(page, 400)
+    may_come.set()
+
+    await expect(page.locator(".edge.newer")).to_be_hidden()
 
 
 async def test_export_menu_has_all_formats_of_files(page: Page, session: Session) -> None:

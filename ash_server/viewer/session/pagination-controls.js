@@ -66,10 +66,11 @@ export class PaginationControls {
     this.timer = setTimeout(() => this.extendFirstPage(), EXTEND_DELAY_MS);
   }
 
-  extendFirstPage() {
+  async extendFirstPage() {
+    await this.loading; // it may be next to a page that was replaced
     const missing = MIN_EVENTS - this.pages.count;
     const side = SIDES.find((side) => this.has(side));
-    if (missing > 0 && side && !this.loading) this.load(side, missing);
+    if (missing > 0 && side) this.load(side, missing);
   }
 
   /** Load pages while an edge is near the screen. */
