@@ -101,7 +101,8 @@ class SessionPage extends SessionView {
     this.id = id;
     this.path = path;
     this.api = api;
-    const paint = (change) => this.autoScroll.paint(change);
+    /** @type {import("./session/pagination-controls.js").Paint} */
+    const paint = (change, edge) => this.autoScroll.paint(change, edge);
     this.header = new SessionHeader();
     this.live = new LiveIndicator(this.renderer, { paint, hasEnd: () => this.hasEnd(), toEnd: () => this.toEnd() });
     this.usage = new AnswerUsage(api, this.renderer);

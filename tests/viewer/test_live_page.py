@@ -1,16 +1,17 @@
 """The page of a session that is being written."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from itertools import count
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from tests.marking import slow_unless
 from tests.shared.records import claude
-from tests.viewer.browser import until_true
+from tests.viewer.browser import still, until_true
 from tests.viewer.sessions import Event, Session
 from tests.viewer.test_session_page import STOPPED_CLOCK
 
@@ -173,6 +174,32 @@ async def test_wheel_stops_following_a_fast_answer(page: Page, session: Session)
         seen = await page.evaluate(IN_VIEW)
         last = await page.evaluate(LAST_NUMBER)
         await until_true(page, f"(last) => ({LAST_NUMBER})() > last + 100", last)
+
+    assert await page.evaluate(IN_VIEW) == seen
+
+
+async def test_reader_of_an_open_answer_stays_while_its_beginning_loads(page: Page, session: Session) -> None:
+    """The older events change the text above, in the same item."""
+    may_come = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await may_come.wait()
+        await route.continue_()
+
+    await session.write(*OPENING)
+    await write(session, number, 1200)
+    await page.route(re.compile(r"/events\?before=\d{4}&"), hold)
+    await page.goto(session.address)
+    await until_true(page, f"() => scrollY > 0 && ({LAST_NUMBER})() === 1200 && ({TO_END})() === 0")
+    await page.mouse.move(600, 400)
+    await page.mouse.wheel(0, -600)
+    await until_true(page, f"() => ({TO_END})() > 100")
+    await still(page)
+    seen = await page.evaluate(IN_VIEW)
+
+    may_come.set()
+    await expect(page.locator(".chat-log")).to_contain_text(" 480 ")
+    await still(page)
 
     assert await page.evaluate(IN_VIEW) == seen
 

@@ -72,10 +72,11 @@ export class AutoScroll {
    * Apply a change to the page.
    *
    * @param {() => void} change
+   * @param {import("./scroll-anchor.js").Edge} [edge] as in `keepScrollPosition`
    */
-  paint(change) {
+  paint(change, edge) {
     if (this.isFollowing) change();
-    else keepScrollPosition(this.renderer.container, change);
+    else keepScrollPosition(this.renderer.container, change, edge);
     this.update();
   }
 

@@ -13,8 +13,11 @@ const EXTEND_DELAY_MS = 300;
 
 const SIDES = /** @type {const} */ (["older", "newer"]);
 
+/** Older events may extend the first loaded item at its top, newer ones the last item at its end. */
+const STEADY_EDGES = /** @type {const} */ ({ older: "bottom", newer: "top" });
+
 /** @typedef {"older" | "newer"} Side */
-/** @typedef {(change: () => void) => void} Paint */
+/** @typedef {(change: () => void, edge?: import("./scroll-anchor.js").Edge) => void} Paint */
 
 /** Buttons at both ends of the loaded events. Pages load automatically near the screen, or all at once on request. */
 export class PaginationControls {
@@ -92,7 +95,7 @@ export class PaginationControls {
    */
   load(side, limit) {
     return this.exclusively(side, async () => {
-      await this.pages.extend(side, (change) => this.paint(change), limit);
+      await this.pages.extend(side, (change) => this.paint(change, STEADY_EDGES[side]), limit);
       this.progress[side].textContent = "";
     });
   }
@@ -108,7 +111,8 @@ export class PaginationControls {
     if (!this.isLoadingAll) return;
     await this.loading;
     const onProgress = (loaded) => this.showProgress(side, loaded);
-    await this.exclusively(side, () => this.pages.all(side, (change) => this.paint(change), onProgress));
+    const apply = (change) => this.paint(change, STEADY_EDGES[side]);
+    await this.exclusively(side, () => this.pages.all(side, apply, onProgress));
     this.isLoadingAll = false;
     this.progress[side].textContent = "";
     this.update();

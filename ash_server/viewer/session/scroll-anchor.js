@@ -48,11 +48,13 @@ export function isVisible(element) {
   return element.isConnected && element.checkVisibility() && !element.closest("[hidden]");
 }
 
+/** @typedef {"top" | "bottom"} Edge the edge of an element that keeps its position */
+
 /**
- * An element, its exact position, and the scroll position. Scroll positions are whole pixels, so rounding errors would
- * accumulate without the exact position.
+ * An element, the exact position of its edge, and the scroll position. Scroll positions are whole pixels, so rounding
+ * errors would accumulate without the exact position.
  *
- * @typedef {{element: Element, top: number, scrollY: number, headerHeight: number}} Anchor
+ * @typedef {{element: Element, edge: Edge, position: number, scrollY: number, headerHeight: number}} Anchor
  */
 
 /** The last anchor. @type {Anchor | undefined} */
@@ -65,14 +67,15 @@ let restoringFrames = 0;
  *
  * @param {HTMLElement} log
  * @param {() => void} change
+ * @param {Edge} [edge] "bottom" for a change that may extend the item at its top
  */
-export function keepScrollPosition(log, change) {
-  const before = itemsInView(log).map(anchorOf);
+export function keepScrollPosition(log, change, edge = "top") {
+  const before = itemsInView(log).map((element) => anchorOf(element, edge));
   change();
   if (!before.length) return;
   const stillVisible = before.find(({ element }) => isVisible(element));
   const next = stillVisible ? undefined : nextVisible(log, before[0].element);
-  const current = stillVisible ?? (next && { ...anchorOf(next), top: contentTop() });
+  const current = stillVisible ?? (next && { ...anchorOf(next, "top"), position: contentTop() });
   if (!current) return;
   anchor = current;
   // Each frame of a long page takes time, and after a change that moved nothing there is nothing to restore.
@@ -100,21 +103,26 @@ export function restoreAnchor() {
  * @param {Anchor} current
  */
 function scrollToAnchor(current) {
-  const { top } = current.element.getBoundingClientRect();
+  const position = current.element.getBoundingClientRect()[current.edge];
   const growth = headerHeight() - current.headerHeight;
-  const isMovedByHeader = current.scrollY === 0 && Math.abs(top - current.top - growth) < 1;
-  if (isMovedByHeader) current.top += growth;
-  else scrollByExactly(top - current.top);
+  const isMovedByHeader = current.scrollY === 0 && Math.abs(position - current.position - growth) < 1;
+  if (isMovedByHeader) current.position += growth;
+  else scrollByExactly(position - current.position);
   current.headerHeight = headerHeight();
   current.scrollY = scrollY;
-  return Math.abs(top - current.top) >= 0.5 || growth !== 0;
+  return Math.abs(position - current.position) >= 0.5 || growth !== 0;
 }
 
-/** @returns {Anchor} */
-function anchorOf(element) {
-  const { top } = element.getBoundingClientRect();
-  const last = anchor && anchor.element === element && anchor.scrollY === scrollY ? anchor.top : NaN;
-  return { element, top: Math.abs(last - top) < 1 ? last : top, scrollY, headerHeight: headerHeight() };
+/**
+ * @param {Element} element
+ * @param {Edge} edge
+ * @returns {Anchor}
+ */
+function anchorOf(element, edge) {
+  const measured = element.getBoundingClientRect()[edge];
+  const isSame = anchor?.element === element && anchor.edge === edge && anchor.scrollY === scrollY;
+  const position = anchor && isSame && Math.abs(anchor.position - measured) < 1 ? anchor.position : measured;
+  return { element, edge, position, scrollY, headerHeight: headerHeight() };
 }
 
 function headerHeight() {
