@@ -356,7 +356,7 @@ async def test_new_store_reads_entries_of_others(address: tuple[Address, str | N
     assert plain(entry) == plain(entries[0])
 
 
-@pytest.mark.parametrize("mode", ["server", "store"])
+@pytest.mark.parametrize("mode", slow_unless("store".__eq__, ["server", "store"]))
 async def test_stores_large_messages_and_records(mode: str, server: str, store: Store) -> None:
     conversations = AshConversationStore(server if mode == "server" else store)
     image = BinaryContent(bytes(1_500_000), media_type="image/png")

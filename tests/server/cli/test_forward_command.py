@@ -28,6 +28,7 @@ from ash_shared import to_otlp, transform_messages
 from tests.client.test_ash_client import serving_requests
 from tests.cluster import not_on_cluster
 from tests.conftest import at_database, new_database
+from tests.marking import slow_after
 from tests.server.api.conftest import served
 from tests.server.cli.test_cli import COMMAND, Ran, environment, ran_here
 from tests.shared.records import claude
@@ -248,7 +249,7 @@ def test_a_partial_success_is_reported(ash: Forward) -> None:
     assert "\x1b[2J" not in ran.err
 
 
-@pytest.mark.parametrize("status", [302, 401, 404])
+@pytest.mark.parametrize("status", slow_after(1, [302, 401, 404]))
 def test_a_backend_that_accepts_nothing_ends_the_command(ash: Forward, status: int) -> None:
     target, backend = Recording(), Recording(status)
     with target.serve() as other, backend.serve() as url:

@@ -15,6 +15,7 @@ from ash_shared import (
     parse_message_content_json,
 )
 from ash_shared.testing import Vector, check, exact, groups, vectors
+from tests.marking import slow_after
 from tests.shared.records.claude import text
 
 BLOCKS: TypeAdapter[list[MessageContent]] = TypeAdapter(list[MessageContent])
@@ -132,7 +133,7 @@ LONG_TEXTS = {
 }
 
 
-@pytest.mark.parametrize("encode", [str, str.encode])
+@pytest.mark.parametrize("encode", slow_after(1, [str, str.encode]))
 @pytest.mark.parametrize("name", LONG_TEXTS)
 def test_long_texts(name: str, encode: Callable[[str], str | bytes]) -> None:
     raw, expected = LONG_TEXTS[name]
