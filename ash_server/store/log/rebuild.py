@@ -54,6 +54,8 @@ from ash_shared.model.message import Role
 Row = TypeVar("Row")
 
 _FETCH_SIZE = 100
+_YIELD_EVERY = 10
+"""Messages between two turns of the event loop: a server has other requests."""
 _BATCH_SIZE = 500
 """Events per INSERT."""
 _MAX_UNLOCKED = 10
@@ -290,7 +292,8 @@ class StoredInput:
                 if message is None:
                     return
                 self._end = None
-                await asyncio.sleep(0)  # a server has other requests
+                if not message.sequence % _YIELD_EVERY:
+                    await asyncio.sleep(0)
                 yield message
 
     async def _stream_rows(
@@ -315,7 +318,8 @@ class NewEvents:
         self._conn = conn
         self._session_id = session_id
         self.count = 0
-        self.issues = IssueCounts(0, 0)
+        self.issues = IssueCounts()
+        """The issues of the events that were written."""
         self.may_have_chunks = False
         self._parts = tempfile.SpooledTemporaryFile[bytes](_MAX_MEMORY)
         self._pending: list[PreparedEvent] = []
@@ -331,7 +335,6 @@ class NewEvents:
 
     def add(self, new: Sequence[PreparedEvent]) -> None:
         self.count += len(new)
-        self.issues = self.issues.add(each.event for each in new)
         self._pending += new
         if len(self._pending) >= _BATCH_SIZE:
             self._flush()
@@ -382,6 +385,7 @@ class NewEvents:
     def _flush(self) -> None:
         new, self._pending = self._pending, []
         if new:
+            self.issues = self.issues.add(each.event for each in new)
             rows = self._columns(new)
             self._save(new if any(each.has_own_id for each in new) else rows)
 
@@ -516,7 +520,7 @@ class NewLog:
         self._now = line.now
         place = self._session_id, line.sequence
         read = await offload(self._read, line)
-        self._add(derive(self._normalizer, *place, read, line.now, text=line.content, derived=self._derived))
+        self._add(derive(self._normalizer, *place, read, self._now, text=line.content, derived=self._derived))
         if self._normalizer.is_inherited:
             self._inherited = line.sequence
 
