@@ -112,9 +112,11 @@ class SummaryFold:
             self._last_answer = None
             self._state = SummaryState(copied=self._state.copied, skips_copies=self._state.skips_copies)
             return
-        self._add_to_log(event)
+        id = event.get("turnId")
+        turn = "" if id is None else short_digest(id)
+        self._add_to_log(event, turn)
         if stands and not self._is_skipped(event):
-            self._add_standing(event)
+            self._add_standing(event, turn)
 
     def spending(self, open_turn: OpenTurn | None = None) -> Spending:
         """Return what the log has spent, including the open turn."""
@@ -165,13 +167,13 @@ class SummaryFold:
         place = event.get("messageSequence")
         return self._state.skips_copies and place is not None and place <= self._state.copied
 
-    def _add_standing(self, event: WireEvent) -> None:
+    def _add_standing(self, event: WireEvent, turn: str) -> None:
         kind = event["type"]
         parent = event["payload"].get("parentToolCallId")
         if parent is not None:
             self._state.subagents += self._is_new(self._state.last_parents, short_digest(parent))
         if kind == "tool_call":
-            self._add_call(event)
+            self._add_call(event, turn)
         elif kind == "tool_result":
             self._add_result(event)
         elif kind.startswith("agent_"):
@@ -179,23 +181,21 @@ class SummaryFold:
         elif kind in ("turn_start", "interrupt"):
             self._state.is_interrupted = kind == "interrupt"
         if is_main(event):
-            self._add_main(event)
+            self._add_main(event, turn)
 
-    def _add_to_log(self, event: WireEvent) -> None:
+    def _add_to_log(self, event: WireEvent, turn: str) -> None:
         state, kind, time = self._state, event["type"], event["timestamp"]
         if state.session_id is None:
             state.session_id = event.get("sessionId")
         state.first_at = time if state.first_at is None else min(state.first_at, time)
         state.last_at = time if state.last_at is None else max(state.last_at, time)
-        turn = event.get("turnId")
-        name = "" if turn is None else short_digest(turn)
-        if kind == "turn_start" or (name and name not in state.turns_of_log):
-            state.opened = [name]
-        if kind in ("turn_end", "interrupt") and (not name or name in state.opened):
+        if kind == "turn_start" or (turn and turn not in state.turns_of_log):
+            state.opened = [turn]
+        if kind in ("turn_end", "interrupt") and (not turn or turn in state.opened):
             state.opened = []
-        if name:
-            self._is_new(state.turns_of_log, name)
-        self._add_spending(event, name)
+        if turn:
+            self._is_new(state.turns_of_log, turn)
+        self._add_spending(event, turn)
 
     def _add_spending(self, event: WireEvent, turn: str) -> None:
         state, kind, place = self._state, event["type"], event.get("messageSequence")
@@ -210,9 +210,9 @@ class SummaryFold:
         elif state.copied and kind in COPY_MARKS and (place is None or place > state.copied):
             self._keep(state.own_turns, turn, None)
 
-    def _add_main(self, event: WireEvent) -> None:
+    def _add_main(self, event: WireEvent, turn: str) -> None:
         state, kind, payload = self._state, event["type"], event["payload"]
-        self._count_turn(event)
+        self._count_turn(event, turn)
         if kind == "error":
             _count(state.errors, payload["code"])
         state.unrecognised += kind == "raw"
@@ -230,12 +230,12 @@ class SummaryFold:
             if event["payload"][CATALOGUE[kind].text]:
                 self._last_answer = event
 
-    def _count_turn(self, event: WireEvent) -> None:
+    def _count_turn(self, event: WireEvent, turn: str) -> None:
         """Count a turn with its first content. It begins by turn id, or else by `turn_start`, or else by prompts."""
-        state, kind, turn = self._state, event["type"], event.get("turnId")
-        state.has_marks = state.has_marks or turn is not None or kind == "turn_start"
-        if turn is not None:
-            begins = self._is_new(state.main_turns, short_digest(turn))
+        state, kind = self._state, event["type"]
+        state.has_marks = state.has_marks or bool(turn) or kind == "turn_start"
+        if turn:
+            begins = self._is_new(state.main_turns, turn)
         else:
             begins = kind == "turn_start" or (not state.has_marks and is_prompt(event))
         if begins:
@@ -244,13 +244,12 @@ class SummaryFold:
             state.turns += 1
             state.is_turn_counted = True
 
-    def _add_call(self, event: WireEvent) -> None:
+    def _add_call(self, event: WireEvent, turn: str) -> None:
         state, payload = self._state, event["payload"]
         if payload.get("partial"):
             return
         id, name = short_digest(payload["toolCallId"]), payload["toolName"][:_MAX_NAME]
-        turn = event.get("turnId")
-        self._keep(state.calls, id, _Call("" if turn is None else short_digest(turn), name))
+        self._keep(state.calls, id, _Call(turn, name))
         state.ended_calls.pop(id, None)
         if name.strip():
             _count(state.tools, name)
@@ -290,6 +289,8 @@ class SummaryFold:
 
     def _is_new(self, recent: dict[str, None], name: str) -> bool:
         """Keep a name; return True if it was not kept."""
+        if name == next(reversed(recent), None):  # consecutive events have the same ids
+            return False
         is_new = name not in recent
         if not is_new and self._most is not None:
             del recent[name]  # it is the last one then
