@@ -309,6 +309,7 @@ async def test_load_all_from_the_start(page: Page, session: Session) -> None:
 async def test_finished_session_opens_at_its_start(page: Page, session: Session) -> None:
     await session.add_events(*turns(*range(20)))
     await open_page(page, session.address)
+    await expect(page.locator("#e-user-0")).to_be_in_viewport()
     assert await page.evaluate("scrollY") == 0
 
     await page.keyboard.press("Shift+G")
@@ -532,6 +533,7 @@ async def test_follows_a_replay_with_old_timestamps(
     await page.route("**/events?after=150&*", hold)
     await session.add_events(*turns(*range(20)))
     await open_page(page, session.address)
+    await expect(page.locator("#e-user-0")).to_be_in_viewport()
     assert await page.evaluate("scrollY") == 0
     if is_end_loaded:
         await expect(page.locator(".edge.newer")).to_be_hidden()
@@ -554,6 +556,7 @@ async def test_follows_a_replay_with_old_timestamps(
 async def test_new_items_are_counted_at_the_start(page: Page, session: Session) -> None:
     await session.add_events(*turns(*range(20)))
     await open_page(page, session.address)
+    await expect(page.locator("#e-user-0")).to_be_in_viewport()
     await page.keyboard.press("j")
     await expect(page.locator(".edge.newer")).to_be_hidden()
 
