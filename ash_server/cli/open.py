@@ -42,7 +42,6 @@ from ash_server.transfer.exporting.html import ExportedPage, build_page, escape_
 from ash_server.transfer.exporting.in_memory import InMemorySession, load_in_memory
 from ash_server.transfer.importing.databases.sessions import database_of
 from ash_server.transfer.importing.transcript_files import declared_at, external_id, find_homes
-from ash_shared.projections import SessionSummary
 
 _PAGE_PREFIX = "ash-page-"
 _PAGE_SECONDS = 24 * 60 * 60
@@ -159,21 +158,22 @@ def _write_page(write: Callable[[str], object], page: ExportedPage, loaded: InMe
     write(page.head)
     write(join_events(loaded.events))
     write(page.after_events)
-    write(escape_script(_with_cost(loaded).model_dump_json()))
+    write(escape_script(loaded.summary.model_dump_json()))
     write(page.after_summary)
+    write(_usage_json(loaded))
+    write(page.after_usage)
     write(escape_script(loaded.changes.json()))
     write(page.ending(has_formulas=loaded.changes.has_formulas))
 
 
-def _with_cost(loaded: InMemorySession) -> SessionSummary:
-    """Return the summary with its cost at API prices."""
+def _usage_json(loaded: InMemorySession) -> str:
+    """Return the usage with its cost as JSON; `null` without prices."""
     try:
         prices = PriceFiles(Settings.load()).load()
     except PricesError as error:
         warn(f"costs are missing: {error.detail}")
-        return loaded.summary
-    usage = price_answers(loaded.answers, loaded.session.source or "", prices)
-    return loaded.summary.model_copy(update={"computed_cost_usd": usage.computed_cost_usd})
+        return "null"
+    return price_answers(loaded.answers, loaded.session.source or "", prices).model_dump_json()
 
 
 def _is_running(server: AshClient, *, is_explicit: bool) -> bool:

@@ -126,7 +126,7 @@ async def test_exported_page_escapes_hostile_text(page: Page, ash: str) -> None:
 
     assert await page.text_content("h1") == " ".join(HOSTILE.split())
     assert "</script><img src=x onerror=alert(1)><!--<script>" in await page.inner_text(".user-message")
-    assert await page.evaluate("document.scripts.length") == 5
+    assert await page.evaluate("document.scripts.length") == 6
 
 
 MODULES = {

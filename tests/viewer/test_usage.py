@@ -485,6 +485,20 @@ async def test_header_shows_the_cost_with_subagents(page: Page, store: Store) ->
     await expect(fact).to_have_attribute("title", "Computed at API prices")
 
 
+async def test_exported_page_shows_the_cost_of_the_session_page(page: Page, store: Store) -> None:
+    parent = await store.make("Parent", answer(HAIKU, TODAY, 1_000_000), answer(UNPRICED, TODAY, 1))
+    await store.make("Child", answer(OPUS, TODAY, 400_000), parentId=parent)
+    fact = page.locator(".session-facts .fact", has_text="$")
+    shown = []
+    for suffix in ("", ".html"):
+        await page.goto(f"{store.client.base_url}/sessions/{parent}{suffix}")
+        await expect(fact).to_have_count(1)
+        shown.append((await fact.text_content(), await fact.get_attribute("title")))
+
+    hint = "Computed at API prices; 1 of 3 answers have no price"
+    assert shown == [("≈$3.00+, subagents $2.00 of $3.00", hint)] * 2
+
+
 @pytest.mark.slow
 async def test_pages_lead_to_each_other(page: Page, ash: str) -> None:
     await page.goto(ash)

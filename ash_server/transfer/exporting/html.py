@@ -12,6 +12,7 @@ from string import Template
 from typing import NamedTuple
 
 from ash_server.errors import SessionNotFound
+from ash_server.prices.errors import PricesError
 from ash_server.redaction import redact_json
 from ash_server.store import Store
 from ash_server.store.conversation.redacted_rows import redact_event, redact_session
@@ -19,10 +20,12 @@ from ash_server.store.log.events import StoredEvent
 from ash_server.transfer.exporting.page_changes import PageChanges
 from ash_server.viewer import BUNDLED_STYLE, Viewer, bundled_script, viewer
 from ash_shared.model.session import Session
+from ash_shared.model.usage.report import UsageCounts
 
 ENTRY, ENTRY_WITH_FORMULAS = "exported-page.js", "exported-formulas-page.js"
 
-_PLACEHOLDERS = re.compile(r"\$events|\$summary|\$changes|\$script")
+_PLACEHOLDERS = re.compile(r"\$events|\$summary|\$usage|\$changes|\$script")
+_USAGE_FIELDS = {*UsageCounts.model_fields, "with_subagents"}
 _SEPARATOR = ",\n"
 _MAX_PAGE_EVENTS, _MAX_PAGE_BYTES = 500, 1024 * 1024
 _SCRIPT_ESCAPES = (("<", r"\u003c"), ("\u2028", r"\u2028"), ("\u2029", r"\u2029"))
@@ -41,11 +44,13 @@ class PageParts(NamedTuple):
 
 class ExportedPage(NamedTuple):
     """The page without its data: the events, separated by commas, go between `head` and `after_events`, the summary
-    between `after_events` and `after_summary`, the changes before `after_changes`, and a script before `end`."""
+    before `after_summary`, the usage before `after_usage`, the changes before `after_changes`, a script before `end`.
+    """
 
     head: str
     after_events: str
     after_summary: str
+    after_usage: str
     after_changes: str
     end: str
     script: str
@@ -74,9 +79,9 @@ def build_page(session: Session) -> ExportedPage:
     }
     parts = _PLACEHOLDERS.split(current.shells["exported"].template)
     filled = [Template(part).substitute(texts) for part in parts]
-    head, after_events, after_summary, after_changes, end = filled
+    head, after_events, after_summary, after_usage, after_changes, end = filled
     scripts = frame.script, frame.script_with_formulas
-    return ExportedPage(head, after_events, after_summary, after_changes, end, *scripts)
+    return ExportedPage(head, after_events, after_summary, after_usage, after_changes, end, *scripts)
 
 
 def escape_script(document: str) -> str:
@@ -98,16 +103,16 @@ async def write_html(store: Store, session: Session, *, redacts: bool = False) -
         async for events in pages:
             yield (separator + await _join(events, changes, redacts=redacts)).encode()
             separator = _SEPARATOR
-    yield (
-        page.after_events + await _summary_json(store, session, redacts=redacts) + page.after_summary
-    ).encode()
+    summary = await _summary_json(store, session, redacts=redacts)
+    yield f"{page.after_events}{summary}{page.after_summary}".encode()
+    yield (await _usage_json(store, session) + page.after_usage).encode()
     yield (await _changes_json(changes) + page.ending(has_formulas=changes.has_formulas)).encode()
 
 
 async def write_shared_html(
     store: Store, session: Session, select: Callable[[StoredEvent], bool], *, redacts: bool
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the page with some events of a session and their changes, without a summary of the session."""
+    """Yield the page with some events of a session and their changes, without its summary and usage."""
     page, changes = build_page(redact_session(session) if redacts else session), PageChanges(session)
     yield page.head.encode()
     separator = ""
@@ -118,7 +123,7 @@ async def write_shared_html(
             selected = [event for event in events if select(event)]
             yield (separator + await _join(selected, changes, redacts=redacts)).encode() if selected else b""
             separator = _SEPARATOR if selected else separator
-    yield (page.after_events + "null" + page.after_summary).encode()
+    yield f"{page.after_events}null{page.after_summary}null{page.after_usage}".encode()
     yield (await _changes_json(changes) + page.ending(has_formulas=changes.has_formulas)).encode()
 
 
@@ -140,6 +145,16 @@ async def _summary_json(store: Store, session: Session, *, redacts: bool) -> str
     except SessionNotFound:
         return "null"
     return escape_script(redact_json(summary) if redacts else summary)
+
+
+async def _usage_json(store: Store, session: Session) -> str:
+    """Return the usage with its cost as JSON, as in a report; `null` without usage or prices."""
+    try:
+        report = await store.usage.report(by=["session"], session=session.id)
+    except PricesError:
+        return "null"
+    row = next((row for row in report.rows if row.session and row.session.id == session.id), None)
+    return "null" if row is None else row.model_dump_json(include=_USAGE_FIELDS)
 
 
 def join_events(events: Iterable[str]) -> str:

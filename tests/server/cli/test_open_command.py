@@ -187,8 +187,8 @@ def test_page_without_a_store_has_the_cost(tmp_path: Path, file: Path) -> None:
         own.write_text(prices)
         code, stdout, stderr = opened(file, "--no-store", home=tmp_path, ASH_PRICES=str(own))
         text = Path(stdout.strip().removeprefix("file://")).read_text()
-        summary = json.loads(text.split('id="summary">')[1].split("</script>")[0])
-        shown[prices] = code, summary.get("computedCostUsd"), stderr.partition(": /")[0]
+        usage = json.loads(text.split('id="usage">')[1].split("</script>")[0])
+        shown[prices] = code, usage and usage["costUsd"], stderr.partition(": /")[0]
 
     assert shown == {"{}": (0, 0.5, ""), "{": (0, None, "ash: costs are missing")}
 

@@ -423,7 +423,16 @@ async def test_html_page_is_self_contained(
     page = Parsed("".join(await page_of(store, stored)))
     events = await get_events_since(connection, stored.id, 0, limit=1000, collapse=True)
 
-    assert sorted(page.texts) == ["changes", "events", "script", "session", "style", "summary", "title"]
+    assert sorted(page.texts) == [
+        "changes",
+        "events",
+        "script",
+        "session",
+        "style",
+        "summary",
+        "title",
+        "usage",
+    ]
     assert json.loads(page.texts["events"]) == [json.loads(event.wire()) for event in events]
     assert Session.model_validate_json(page.texts["session"]) == stored
     assert page.texts["title"] == "Tide clock an hour late after the change to summer time · Ash"
@@ -484,7 +493,16 @@ async def test_hostile_texts_cannot_leave_their_element(
 
     page = Parsed("".join(await page_of(store, named)))
 
-    assert sorted(page.texts) == ["changes", "events", "script", "session", "style", "summary", "title"]
+    assert sorted(page.texts) == [
+        "changes",
+        "events",
+        "script",
+        "session",
+        "style",
+        "summary",
+        "title",
+        "usage",
+    ]
     assert json.loads(page.texts["events"])[-1]["payload"] == {"text": HOSTILE}
     assert json.loads(page.texts["session"])["metadata"][HOSTILE] == HOSTILE
     assert page.texts["title"] == f"{HOSTILE} · Ash"
@@ -543,7 +561,7 @@ async def test_html_page_reads_events_in_pages(
     pages = await page_of(store, stored)
 
     events = await get_events_since(connection, stored.id, 0, limit=1000, collapse=True)
-    assert len(pages) == 3 + -(-len(events) // 3)
+    assert len(pages) == 4 + -(-len(events) // 3)
     assert json.loads(Parsed("".join(pages)).texts["events"]) == json.loads(
         Parsed("".join(whole)).texts["events"]
     )
