@@ -29,6 +29,7 @@ def values_of(name: str) -> list[str]:
     return re.findall(rf"^{name}=(.*)$", UNIT.read_text(), re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_commands_exist() -> None:
     commands = [*values_of("ExecStartPre"), *values_of("ExecStart")]
 

@@ -5,6 +5,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from ash_shared import EVENT_TYPES, read_event
 from tests.shared import event_examples
 from tests.shared.event_examples import EXAMPLES, example
@@ -26,6 +28,7 @@ def test_first_example_is_a_valid_event() -> None:
     assert read_event(event).model_dump() == event
 
 
+@pytest.mark.slow
 def test_python_example_prints_the_shown_output() -> None:
     (index,) = (index for index, (language, _) in enumerate(FENCES) if language == "python")
 

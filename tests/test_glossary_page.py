@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "glossary.md").read_text()
 ROWS = re.findall(
@@ -11,6 +13,7 @@ ROWS = re.findall(
 NAME = re.compile(r"`[\w.]*?(\w+)`")
 
 
+@pytest.mark.slow
 def test_names_exist() -> None:
     source = "\n".join(
         path.read_text()

@@ -26,12 +26,14 @@ def test_readme_is_short() -> None:
     assert len(README.read_text().split()) <= MAX_WORDS
 
 
+@pytest.mark.slow
 def test_library_example_prints_the_shown_output() -> None:
     program, output = example_of("Parser")
 
     assert run(program) == output
 
 
+@pytest.mark.slow
 def test_store_example_prints_the_shown_output(database_url: str) -> None:
     program, output = example_of("Store")
 

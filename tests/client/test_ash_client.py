@@ -75,6 +75,7 @@ def test_imports_no_server() -> None:
     assert [name for name in imported if name.startswith("ash_server")] == []
 
 
+@pytest.mark.slow
 async def test_commits_messages_with_metadata(ash: AshClient, async_ash: AsyncAshClient) -> None:
     session = ash.create_session(metadata={"team": "a", "old": 1})
     first = ash.commit(session.id, [{"content": USER}], metadata={"n": 1, "old": None}, expected_sequence=0)
@@ -161,6 +162,7 @@ def test_synchronous_client_is_current() -> None:
     assert generate_sync_client.TARGET.read_text() == generate_sync_client.generate(), "run `make client`"
 
 
+@pytest.mark.slow
 def test_stores_reads_searches_and_deletes(ash: AshClient) -> None:
     session = ash.create_session(source="claude", external_id="run-7", title="Tests")
     appended = ash.append(session.id, [USER, {"content": ANSWER}, b"plain words"])
@@ -226,6 +228,7 @@ def test_long_messages_are_sent_alone(ash: AshClient) -> None:
     assert [each.content for each in ash.messages(session.id)] == texts
 
 
+@pytest.mark.slow
 def test_equal_texts_are_stored_each_time_and_equal_records_once(ash: AshClient) -> None:
     session = ash.create_session()
     for _ in range(2):
@@ -313,6 +316,7 @@ def test_unavailable_server_is_reported() -> None:
     assert str(error.value).startswith("http://127.0.0.1:9 does not answer: ")
 
 
+@pytest.mark.slow
 def test_lost_answers_are_asked_for_again_and_nothing_is_stored_twice(ash: AshClient) -> None:
     session = ash.create_session()
     failures: list[str] = []
@@ -396,6 +400,7 @@ def test_follow_resumes_after_every_lost_connection(ash: AshClient) -> None:
     assert len(connections) > 3
 
 
+@pytest.mark.slow
 def test_follow_ends_with_the_session(ash: AshClient) -> None:
     session = ash.create_session()
     ash.append(session.id, ["one"])

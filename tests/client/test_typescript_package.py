@@ -105,6 +105,7 @@ async def address(
         yield url, key
 
 
+@pytest.mark.slow
 def test_package_has_the_modules_and_the_generated_types(package: Path) -> None:
     modules = {path.stem for path in (ROOT / "clients" / "typescript" / "src").glob("*.ts")}
     files = {str(path.relative_to(package)) for path in package.rglob("*") if path.is_file()}
@@ -161,6 +162,7 @@ def test_stores_reads_searches_and_deletes(
     ]
 
 
+@pytest.mark.slow
 def test_commits_messages_with_metadata(typescript: TypeScriptClient, server: str) -> None:
     assert typescript.run("commits", server) == [
         [1],
@@ -177,6 +179,7 @@ def test_long_texts_are_sent_alone_and_equal_texts_stored_each_time(
     assert typescript.run("long and equal texts", server) == [603, 603, True]
 
 
+@pytest.mark.slow
 def test_refusals(typescript: TypeScriptClient, server: str) -> None:
     assert typescript.run("refusals", server) == [
         [422, "nul_byte", 1],
@@ -187,6 +190,7 @@ def test_refusals(typescript: TypeScriptClient, server: str) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_temporary_errors_are_retried_and_other_answers_explained(typescript: TypeScriptClient) -> None:
     newer = Health(status="ok", version="9", api=API_VERSION + 1)
     with recording_server([429, 502, 503, 504, 200, 200, 404], newer) as (url, requests):

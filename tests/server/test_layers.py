@@ -91,6 +91,7 @@ def circle_in(imports: Mapping[str, set[str]]) -> list[str]:
     return []
 
 
+@pytest.mark.slow
 def test_no_modules_import_each_other() -> None:
     assert circle_in(server_imports()) == []
 
@@ -118,6 +119,7 @@ def test_detects_functions_that_take_connection() -> None:
     assert not takes_connection("ash_server.store.messages", "to_message")
 
 
+@pytest.mark.slow
 def test_public_classes_and_types_have_names_of_their_own() -> None:
     paths = [
         path

@@ -13,19 +13,20 @@ from tests.shared.sample_files import CLAUDE_FAMILY, CORPUS, few_samples, is_sma
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "corpus_folder" in metafunc.fixturenames:
-        metafunc.parametrize("corpus_folder", corpus_cases(), ids=case_name, indirect=True)
+        is_fast = metafunc.config.option.markexpr == "not slow"
+        cases = corpus_cases(with_parts=is_fast)
+        metafunc.parametrize("corpus_folder", cases, ids=case_name, indirect=True)
     if "whole_folder" in metafunc.fixturenames:
         metafunc.parametrize("whole_folder", sample_folders(), ids=lambda path: path.name)
 
 
 @cache
-def corpus_cases() -> list[ParameterSet]:
-    """The folders of samples. `make test` reads a part of each large one."""
+def corpus_cases(*, with_parts: bool) -> list[ParameterSet]:
+    """The folders of samples, with a part of each large one for `make test`, which does not read it completely."""
     folders = sample_folders()
-    return [
-        *slow_unless(lambda case: is_small(case[0]), [(folder, "whole") for folder in folders]),
-        *(pytest.param((folder, "in part")) for folder in folders if not is_small(folder)),
-    ]
+    whole = slow_unless(lambda case: is_small(case[0]), [(folder, "whole") for folder in folders])
+    parts = [pytest.param((folder, "in part")) for folder in folders if not is_small(folder)]
+    return whole + parts if with_parts else whole
 
 
 def case_name(case: tuple[Path, str]) -> str:

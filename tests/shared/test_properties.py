@@ -157,6 +157,7 @@ def test_guarantees_hold_for_any_json(record: Any, ascii_only: bool) -> None:
     assert_guarantees(json.dumps(record, ensure_ascii=ascii_only))
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(RECORDS | JSON)
 def test_any_json_keeps_its_leaves(record: Any) -> None:
@@ -173,6 +174,7 @@ def _replace_lone_surrogates(record: Any) -> Any:
     return json.loads(text)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(RECORDS, st.data())
 def test_guarantees_hold_for_damaged_texts(record: Any, data: st.DataObject) -> None:

@@ -457,6 +457,7 @@ async def test_loads_a_session_that_another_store_deletes(address: tuple[Address
     await other.close()
 
 
+@pytest.mark.slow
 async def test_reports_a_server_that_refuses(server: str, store: Store) -> None:
     sessions = AshSessionStore(server, "ash_wrong")
     await create_key(store, "agent", "default", "read", "write")

@@ -158,6 +158,7 @@ def test_settings_limit_the_items_as_in_sessions_of_the_sdk(server: str, tmp_pat
     assert (run.stdout.splitlines(), run.stderr) == (["equal"] * 9, "")
 
 
+@pytest.mark.slow
 async def test_pages_hold_many_items(store: Store) -> None:
     session = AshSession("chat-9", url=store)
     items = [{**PROMPT, "n": number} for number in range(2300)]

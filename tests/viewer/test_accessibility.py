@@ -367,6 +367,7 @@ async def test_keyboard_reaches_every_control(
     assert (unreached, steps) == ([], [])
 
 
+@pytest.mark.slow
 async def test_respects_reduced_motion(tabs_without_policy: Tabs, complaints: list[str], ash: str) -> None:
     address = await unfinished(ash)
     moving = {}

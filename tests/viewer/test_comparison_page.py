@@ -43,6 +43,7 @@ async def pair(client: httpx2.AsyncClient) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 async def test_tables(page: Page, client: httpx2.AsyncClient, pair: list[str]) -> None:
     a, b = pair
     await page.goto(f"{client.base_url}/compare?a={a}&b={b}")
@@ -97,6 +98,7 @@ async def test_fork_and_its_original(page: Page, client: httpx2.AsyncClient, pai
     await expect(page).to_have_url(f"{client.base_url}/sessions/{a}?message=6")
 
 
+@pytest.mark.slow
 async def test_choose_sessions(page: Page, client: httpx2.AsyncClient, pair: list[str]) -> None:
     """A beginning of an id is enough, and a search finds the other session."""
     a, b = pair

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from playwright.async_api import Locator, Page, expect
 
 from tests.shared.records import claude
@@ -25,6 +26,7 @@ async def copied(page: Page, button: Locator) -> tuple[str, str]:
     return await page.evaluate("navigator.clipboard.readText()"), await page.inner_text(".toast")
 
 
+@pytest.mark.slow
 async def test_copy_buttons(page: Page, session: Session) -> None:
     """On the exported page, which has the same modules."""
     bash = event("tool_call", toolCallId="a", toolName="Bash", args={"command": "npm test -- --color"})
@@ -87,6 +89,7 @@ _COPY_TWICE = """async (input) => {
 }"""
 
 
+@pytest.mark.slow
 async def test_expand_and_collapse_all(page: Page, session: Session) -> None:
     """Items near the screen, folds and subagents, also later ones; the boxes of open calls end at one line."""
     task = event("tool_call", toolCallId="t", toolName="Task", args={"prompt": "Do it."})

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 
+import pytest
 from playwright.async_api import Page, Route, expect
 
 from tests.viewer.browser import still, until_true
@@ -22,6 +23,7 @@ async def go(page: Page, key: str) -> str | None:
     return id
 
 
+@pytest.mark.slow
 async def test_keys_and_count_go_to_errors(page: Page, session: Session) -> None:
     """Folded errors, errors of subagents and errors that a preset hides are included."""
     task = event("tool_call", toolCallId="t", toolName="Task", args={"prompt": "Do it."})
@@ -59,6 +61,7 @@ async def test_keys_and_count_go_to_errors(page: Page, session: Session) -> None
         await expect(toast).to_have_text(expected)
 
 
+@pytest.mark.slow
 async def test_errors_that_are_not_loaded(page: Page, session: Session) -> None:
     fillers = [event("assistant_done", text=f"Text {number}.") for number in range(1400)]
     success = event("tool_result", toolCallId="success", result="Ok.", error=False)

@@ -80,6 +80,7 @@ async def test_exported_page_equals_the_session_page(
     complaints.remove(f"request: {file}")
 
 
+@pytest.mark.slow
 async def test_exported_page_draws_formulas(page: Page, ash: str) -> None:
     async with httpx2.AsyncClient(base_url=ash) as client:
         id = (await client.post("/api/sessions", json={})).json()["id"]
@@ -94,6 +95,7 @@ async def test_exported_page_draws_formulas(page: Page, ash: str) -> None:
     assert shown[0] == shown[1]
 
 
+@pytest.mark.slow
 async def test_exported_page_is_never_live(page: Page, ash: str) -> None:
     """A session that was written just before the export is not shown as live either."""
     async with httpx2.AsyncClient(base_url=ash) as client:

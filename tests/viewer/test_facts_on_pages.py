@@ -79,6 +79,7 @@ async def test_row(page: Page, client: httpx2.AsyncClient, session: str, project
     assert facts == ["★", project, "fix-dates", MODEL, "2 prompts", "1 h 2 min, 2 min 0 s active", "flaky"]
 
 
+@pytest.mark.slow
 async def test_filters_of_a_link_are_chips(
     page: Page, client: httpx2.AsyncClient, session: str, project: str
 ) -> None:
@@ -111,6 +112,7 @@ async def test_header(page: Page, client: httpx2.AsyncClient, session: str, proj
     await expect(labels.locator(".session-note strong")).to_have_text("again")
 
 
+@pytest.mark.slow
 async def test_changes_lead_to_the_call(
     page: Page, client: httpx2.AsyncClient, session: str, project: str
 ) -> None:
@@ -201,6 +203,7 @@ async def test_edit_that_is_filtered_and_not_loaded(page: Page, client: httpx2.A
     await expect(call).to_be_in_viewport()
 
 
+@pytest.mark.slow
 async def test_phone_shows_the_edit_instead_of_the_panel(page: Page, edited: str) -> None:
     await page.set_viewport_size({"width": 390, "height": 844})
     await page.goto(edited)

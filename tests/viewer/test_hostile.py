@@ -257,6 +257,7 @@ async def test_hostile_text_in_all_fields(blank: Page, payloads: tuple[str, ...]
     assert {type: payload for payload, type in lost} == {}
 
 
+@pytest.mark.slow
 async def test_hostile_text_as_unknown_types_and_keys(blank: Page) -> None:
     """Hostile texts are harmless as types of events and blocks, and as keys."""
     events = Log()
@@ -280,6 +281,7 @@ async def test_hostile_text_as_unknown_types_and_keys(blank: Page) -> None:
     assert await audited(blank, log, [f"zz{number}zz" for number in range(len(PAYLOADS))]) == []
 
 
+@pytest.mark.slow
 async def test_hostile_names_in_lookups(blank: Page) -> None:
     """Names of members of JavaScript objects are harmless where a text is used as a key."""
     events = [{"type": name, "payload": {name: {name: 1}}} for name in BARE]

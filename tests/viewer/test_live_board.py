@@ -33,6 +33,7 @@ def returned(id: str) -> Any:
     return claude.user([claude.tool_result(id)])
 
 
+@pytest.mark.slow
 async def test_list_and_board_say_what_a_session_does(page: Page, running: Session) -> None:
     address = running.address.partition("/sessions/")[0]
     await page.goto(f"{address}/")
@@ -50,6 +51,7 @@ async def test_list_and_board_say_what_a_session_does(page: Page, running: Sessi
     await expect(row.locator(".activity")).to_have_count(0)
 
 
+@pytest.mark.slow
 async def test_changes_while_the_board_loads_are_shown(page: Page, running: Session) -> None:
     """The list was read before them, and arrives after them."""
     await page.add_init_script(RECORD_FEED)
@@ -64,6 +66,7 @@ async def test_changes_while_the_board_loads_are_shown(page: Page, running: Sess
     await expect(page.locator("[data-group=waiting]").locator(row)).to_be_visible()
 
 
+@pytest.mark.slow
 async def test_a_board_that_cannot_be_loaded_stays_an_error(
     page: Page, running: Session, complaints: list[str]
 ) -> None:
@@ -121,6 +124,7 @@ async def test_notifications_are_shown_after_a_click(page: Page, running: Sessio
     assert ["Which port?"] not in await page.evaluate("shown.map(([title]) => [title])")
 
 
+@pytest.mark.slow
 async def test_address_of_a_session_that_has_not_begun_waits_for_it(
     page: Page, client: httpx2.AsyncClient, complaints: list[str]
 ) -> None:
@@ -141,6 +145,7 @@ async def test_address_of_a_session_that_has_not_begun_waits_for_it(
     complaints[:] = [each for each in complaints if "404" not in each]
 
 
+@pytest.mark.slow
 async def test_page_of_a_missing_session_does_not_reload_forever(
     page: Page, client: httpx2.AsyncClient, complaints: list[str]
 ) -> None:

@@ -94,6 +94,7 @@ async def test_open_answer_is_shown_at_its_end_and_followed(
     assert await page.evaluate(LAST_NUMBER) > written
 
 
+@pytest.mark.slow
 async def test_input_upwards_stops_following_before_the_page_scrolls(page: Page, session: Session) -> None:
     """The page does not grow in every frame: it would be at its end again before the scroll event."""
     await session.write(*OPENING)
@@ -134,6 +135,7 @@ async def test_page_that_shrinks_and_grows_between_frames_is_followed(page: Page
     await until_true(page, f"() => ({LAST_NUMBER})() === 900 && ({TO_END})() === 0")
 
 
+@pytest.mark.slow
 async def test_place_is_saved_while_the_page_scrolls_all_the_time(page: Page, session: Session) -> None:
     await session.write(*OPENING, *map(number, range(1, 601)))
     await page.goto(session.address)
@@ -178,6 +180,7 @@ async def test_wheel_stops_following_a_fast_answer(page: Page, session: Session)
     assert await page.evaluate(IN_VIEW) == seen
 
 
+@pytest.mark.slow
 async def test_reader_of_an_open_answer_stays_while_its_beginning_loads(page: Page, session: Session) -> None:
     """The older events change the text above, in the same item."""
     may_come = asyncio.Event()
@@ -204,6 +207,7 @@ async def test_reader_of_an_open_answer_stays_while_its_beginning_loads(page: Pa
     assert await page.evaluate(IN_VIEW) == seen
 
 
+@pytest.mark.slow
 async def test_finished_paragraphs_of_an_open_answer_are_not_laid_out_again(
     page: Page, session: Session
 ) -> None:
@@ -245,6 +249,7 @@ def result(call: str, text: str) -> Event:
     return claude.line("user", content, session_id="s", parent_tool_use_id=None)
 
 
+@pytest.mark.slow
 async def test_bar_says_what_the_session_does(page: Page, session: Session) -> None:
     """A turn without an open text or a running call works."""
     activity, working = page.locator(".page-bar .activity"), page.locator(".working")

@@ -4,6 +4,7 @@ import json
 import re
 from typing import Any
 
+import pytest
 from playwright.async_api import Page
 
 from ash_shared.model.event_types import CATALOGUE, types_where
@@ -81,6 +82,7 @@ SHOWN_WITH_ERRORS = types_where(lambda row: row.role == "user" or row.issue in (
 """Types with examples that are shown among errors only: prompts, failures and reasons why a turn stopped."""
 
 
+@pytest.mark.slow
 async def test_every_type_is_painted_and_filtered(blank: Page) -> None:
     """Paint the example of each type, before the final answer and an error of the same turn."""
     answer = {**example("assistant_done", "e2", turnId="t", responseId="r2"), "payload": {"text": "Done."}}

@@ -82,6 +82,7 @@ async def choose(page: Page, name: str) -> None:
     await menu(page).get_by_role("menuitem", name=name).click()
 
 
+@pytest.mark.slow
 async def test_menu_by_keyboard_in_the_list(page: Page, labelled: Labelled) -> None:
     await page.goto(labelled.list)
     row = page.locator(f".session-item[data-session-id='{labelled.id}']")
@@ -110,6 +111,7 @@ async def test_menu_by_keyboard_in_the_list(page: Page, labelled: Labelled) -> N
     assert await row.locator("a button").count() == 0
 
 
+@pytest.mark.slow
 async def test_failure_restores_what_was_shown(page: Page, labelled: Labelled, complaints: list[str]) -> None:
     async def refuse(route: Route) -> None:
         changed = ".star" if "starred" in str(route.request.post_data) else ".session-note"
@@ -133,6 +135,7 @@ async def test_failure_restores_what_was_shown(page: Page, labelled: Labelled, c
     complaints[:] = [each for each in complaints if "507" not in each]
 
 
+@pytest.mark.slow
 async def test_labels_on_the_page(page: Page, labelled: Labelled) -> None:
     await page.goto(labelled.page)
     await page.get_by_role("button", name="Actions").click()
@@ -172,6 +175,7 @@ async def test_labels_on_the_page(page: Page, labelled: Labelled) -> None:
     }
 
 
+@pytest.mark.slow
 async def test_commands_are_copied(page: Page, client: httpx2.AsyncClient) -> None:
     labelled = await add_session(client, "Dates", "")
     await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -190,6 +194,7 @@ async def test_commands_are_copied(page: Page, client: httpx2.AsyncClient) -> No
     await expect(dialog).to_contain_text("Not carried: reasoning")
 
 
+@pytest.mark.slow
 async def test_actions_that_are_not_possible_say_why(page: Page, client: httpx2.AsyncClient) -> None:
     created = await client.post("/api/sessions", json={"source": "vercel", "title": "Dates"})
     await page.route(
@@ -210,6 +215,7 @@ async def test_actions_that_are_not_possible_say_why(page: Page, client: httpx2.
     await expect(menu(page)).to_be_visible()
 
 
+@pytest.mark.slow
 async def test_redacted_export(page: Page, labelled: Labelled) -> None:
     await page.goto(labelled.page)
     export = page.locator(".menu.forms")
@@ -248,6 +254,7 @@ async def keyed(page: Page, store: Store) -> AsyncIterator[Labelled]:
         await page.goto("about:blank")  # before the server stops
 
 
+@pytest.mark.slow
 async def test_share_after_the_list_of_secrets(page: Page, keyed: Labelled) -> None:
     await opener(page).click()
     await choose(page, "Share…")
@@ -266,6 +273,7 @@ async def test_share_after_the_list_of_secrets(page: Page, keyed: Labelled) -> N
     assert (await keyed.client.get(f"/api/sessions/{keyed.id}/shares")).json() == {"shares": []}
 
 
+@pytest.mark.slow
 async def test_shared_and_exported_pages_have_no_actions(page: Page, keyed: Labelled) -> None:
     share = (await keyed.client.post(f"/api/sessions/{keyed.id}/shares", json={})).json()
     for address in (f"{keyed.page}.html", str(keyed.client.base_url).rstrip("/") + share["path"]):

@@ -146,6 +146,7 @@ async def position(page: Page, id: str) -> int:
 # What is loaded
 
 
+@pytest.mark.slow
 async def test_loads_the_newest_events_and_shows_the_end(page: Page, session: Session) -> None:
     """The first page is short, so that it is shown soon."""
     await session.add_events(*recent_turns(120))
@@ -227,6 +228,7 @@ async def test_page_next_to_replaced_events_is_discarded(page: Page, session: Se
     assert (shown[0] > 2000, shown[-1]) == (True, 3599)
 
 
+@pytest.mark.slow
 async def test_first_page_is_extended_after_a_page_next_to_a_replaced_one(
     page: Page, session: Session
 ) -> None:
@@ -253,6 +255,7 @@ async def test_first_page_is_extended_after_a_page_next_to_a_replaced_one(
     await expect(page.locator(".edge.newer")).to_be_hidden()
 
 
+@pytest.mark.slow
 async def test_export_menu_has_all_formats_of_files(page: Page, session: Session) -> None:
     """Each link gives a file with the name and content of the command or the address with this suffix."""
     await session.add_events(*turns(1))
@@ -274,6 +277,7 @@ async def test_export_menu_has_all_formats_of_files(page: Page, session: Session
     assert [json.loads(each)["id"] for each in events] == [each["id"] for each in turns(1)]
 
 
+@pytest.mark.slow
 async def test_load_all(page: Page, session: Session) -> None:
     await session.add_events(*recent_turns(250))
     await open_page(page, session.address)
@@ -306,6 +310,7 @@ async def test_load_all_from_the_start(page: Page, session: Session) -> None:
     await expect(page.locator(".outline-more:visible")).to_have_count(0)
 
 
+@pytest.mark.slow
 async def test_finished_session_opens_at_its_start(page: Page, session: Session) -> None:
     await session.add_events(*turns(*range(20)))
     await open_page(page, session.address)
@@ -351,6 +356,7 @@ async def test_finished_session_without_times_opens_at_its_start(page: Page, ses
     assert await page.evaluate("scrollY") == 0
 
 
+@pytest.mark.slow
 async def test_sender_of_a_prompt_is_on_the_page(page: Page, session: Session) -> None:
     prompts = [{"sender": "script"}, {"fromAgentId": "reviewer-of-long-names"}]
     await session.add_events(
@@ -398,6 +404,7 @@ async def test_empty_session_shows_a_notice(page: Page, session: Session) -> Non
 # What is new
 
 
+@pytest.mark.slow
 async def test_follows_the_end(page: Page, session: Session) -> None:
     await session.add_events(*turns(*range(10)))
     await open_page(page, session.address)
@@ -462,6 +469,7 @@ async def test_growing_card_above_keeps_the_scroll_position(page: Page, session:
     assert await page.evaluate("moves") == []
 
 
+@pytest.mark.slow
 async def test_live_mark_while_events_arrive(page: Page, session: Session) -> None:
     await session.add_events(*turns(1))
     await page.clock.install()
@@ -566,6 +574,7 @@ async def test_new_items_are_counted_at_the_start(page: Page, session: Session) 
     await expect(page.locator("#e-user-0")).to_be_in_viewport()
 
 
+@pytest.mark.slow
 async def test_rebuilt_log_replaces_the_old_one(page: Page, session: Session) -> None:
     await session.add_events(*turns(1, 2))
     await open_page(page, session.address)
@@ -649,6 +658,7 @@ async def line_to(address: str) -> AsyncIterator[tuple[Line, str]]:
         line.cut()
 
 
+@pytest.mark.slow
 async def test_reconnect_delivers_missed_events_once(
     page: Page, session: Session, ash: str, complaints: list[str]
 ) -> None:
@@ -886,6 +896,7 @@ async def test_permalink_to_a_missing_place(page: Page, long: Session) -> None:
         assert await page.locator(".chat-log .turn").count() > 10
 
 
+@pytest.mark.slow
 async def test_copy_link(page: Page, long: Session) -> None:
     await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     await open_page(page, f"{long.address}?message=41&preset=everything")
@@ -896,6 +907,7 @@ async def test_copy_link(page: Page, long: Session) -> None:
     assert await page.evaluate("navigator.clipboard.readText()") == f"{long.address}?message=41#e-{event}"
 
 
+@pytest.mark.slow
 async def test_permalink_reveals_filtered_items(page: Page, session: Session) -> None:
     await session.add_events(*turns(1))
     await open_page(page, f"{session.address}?preset=read#e-notice-1")
@@ -935,6 +947,7 @@ PRESETS: dict[tuple[str, str], tuple[Iterable[int], str]] = {
 """The items shown and the query of the page after keys are pressed, by the first query and the keys."""
 
 
+@pytest.mark.slow
 async def test_presets_and_filters(page: Page, session: Session) -> None:
     await session.add_events(*turns(1))
     found = dict[tuple[str, str], tuple[list[str], str]]()
@@ -982,6 +995,7 @@ async def test_fold_label_omits_filtered_kinds(page: Page, session: Session) -> 
     assert labels == FOLD_LABELS
 
 
+@pytest.mark.slow
 async def test_counts_hidden_system_messages(page: Page, session: Session) -> None:
     await session.add_events(*turns(1, 2, 3))
     await open_page(page, session.address)
@@ -1028,6 +1042,7 @@ async def test_counts_of_the_server_are_those_of_the_page(page: Page, client: ht
     assert [name for name, counts in of_server.items() if counts["tools"] == 0] == []
 
 
+@pytest.mark.slow
 async def test_filters_count_what_is_not_loaded(page: Page, long: Session) -> None:
     await open_page(page, long.address)
     await page.locator(".filters > summary").click()
@@ -1063,6 +1078,7 @@ async def test_filters_keep_the_scroll_position(page: Page, session: Session) ->
 # Keys, the rail, and what is stored
 
 
+@pytest.mark.slow
 async def test_keyboard_navigation(page: Page, session: Session) -> None:
     await session.add_events(*turns(*range(6)))
     await open_page(page, session.address)
@@ -1153,6 +1169,7 @@ STORED = (
 )
 
 
+@pytest.mark.slow
 async def test_stored_panel_shows_the_exact_text(page: Page, session: Session) -> None:
     await session.write(user("Before", "s0"), STORED)
     await session.add_events(wire_event("user_message", text="Posted", id="posted"))
@@ -1287,6 +1304,7 @@ async def test_usage_per_answer_in_preset_everything(page: Page, session: Sessio
     ]
 
 
+@pytest.mark.slow
 async def test_footers_show_models_and_costs_of_turns(page: Page, session: Session) -> None:
     def turn(number: int, **more: Any) -> list[dict[str, Any]]:
         usage = {"input_tokens": number, "output_tokens": 0}
@@ -1381,6 +1399,7 @@ async def test_event_types_named_like_object_members(page: Page, session: Sessio
     await expect(page.locator(".raw-type")).to_have_text([f"Not recognised: {name}" for name in names])
 
 
+@pytest.mark.slow
 async def test_links_to_parent_and_child_sessions(page: Page, session: Session) -> None:
     for title in ("Look at Windows", "Look at macOS"):
         child = await session.client.post("/api/sessions", json={"title": title, "parentId": session.id})
@@ -1394,6 +1413,7 @@ async def test_links_to_parent_and_child_sessions(page: Page, session: Session) 
     await expect(relations).to_have_text("Started by Paths on Windows")
 
 
+@pytest.mark.slow
 async def test_links_to_the_session_of_which_it_is_a_copy(page: Page, session: Session) -> None:
     original = await session.client.post("/api/sessions", json={"title": "Look at Windows"})
 
@@ -1414,6 +1434,7 @@ async def test_links_to_the_session_of_which_it_is_a_copy(page: Page, session: S
     await expect(relations).to_be_hidden()
 
 
+@pytest.mark.slow
 async def test_call_and_session_of_a_subagent_link_to_each_other(page: Page, session: Session) -> None:
     """A subagent without a stored session has no link."""
     task = {"description": "Dig", "prompt": "Dig."}

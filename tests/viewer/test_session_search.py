@@ -141,6 +141,7 @@ async def test_goes_from_hit_to_hit_in_a_long_session(page: Page, session: Sessi
     assert await shown(page, "1,000+ hits") == SHOWN[-1]
 
 
+@pytest.mark.slow
 async def test_keys_go_from_hit_to_hit(page: Page, session: Session) -> None:
     await session.add_events(*ONE_OF_EACH)
     await search(page, session, "heron")
@@ -165,6 +166,7 @@ async def test_keys_go_from_hit_to_hit(page: Page, session: Session) -> None:
     ]
 
 
+@pytest.mark.slow
 async def test_a_hit_is_chosen_in_the_list(page: Page, session: Session) -> None:
     await session.add_events(*ONE_OF_EACH)
     await search(page, session, '"grey heron"')
@@ -255,6 +257,7 @@ async def test_marks_stay_when_the_page_changes(page: Page, session: Session) ->
     assert await page.evaluate("[...CSS.highlights.get('hit')].map(String)") == ["héron", "hero\u0301n"]
 
 
+@pytest.mark.slow
 async def test_a_new_query_and_no_hits(page: Page, session: Session) -> None:
     await session.add_events(event("user_message", 1, text="A heron"))
     await search(page, session, "heron")
@@ -270,6 +273,7 @@ async def test_a_new_query_and_no_hits(page: Page, session: Session) -> None:
     assert await page.evaluate(CURRENT) is None
 
 
+@pytest.mark.slow
 async def test_near_words_are_suggested(page: Page, session: Session) -> None:
     """Within a session, and for all sessions."""
     await session.add_events(event("user_message", 1, text="A grey merganser"))

@@ -132,6 +132,7 @@ async def test_sources_have_display_names(page: Page, store: Store) -> None:
     await expect(page.locator(".hits .session-source")).to_have_text("Gemini CLI")
 
 
+@pytest.mark.slow
 async def test_agents_have_display_names(page: Page, store: Store) -> None:
     """In the list, in results, as a filter, and on the page of the session."""
     words = f"Ships of {store.source}"
@@ -170,6 +171,7 @@ async def test_subagents_unfold(page: Page, store: Store) -> None:
     await expect(nested).to_have_text(["macOS", "Windows"])
 
 
+@pytest.mark.slow
 async def test_row_is_a_link(page: Page, store: Store) -> None:
     session_id = await store.make("Fix the paths", user("Please.", TODAY))
 
@@ -216,6 +218,7 @@ async def test_going_back_restores_the_scroll_position(page: Page, store: Store)
     assert await top_of(page, row) == pytest.approx(before, abs=2)
 
 
+@pytest.mark.slow
 async def test_filters_are_in_the_address(page: Page, store: Store) -> None:
     await store.make("Of today", user("Go on.", TODAY))
     await store.make("Of yesterday", user("Go on.", YESTERDAY), failed(YESTERDAY))
@@ -281,6 +284,7 @@ async def test_empty_store_shows_how_to_fill_it(page: Page, store: Store) -> Non
     await page.clock.resume()
 
 
+@pytest.mark.slow
 async def test_failed_request_can_be_retried(page: Page, store: Store, complaints: list[str]) -> None:
     await store.make("Fix the paths")
     problem = {"title": "The database does not answer.", "status": 503, "code": "database_unavailable"}
@@ -394,6 +398,7 @@ async def test_source_names_are_text(page: Page, store: Store, text: str) -> Non
     assert await page.text_content(".choice[data-set] summary bdi") == hostile.source
 
 
+@pytest.mark.slow
 async def test_search_finds_titles_and_messages(page: Page, store: Store) -> None:
     named = await store.make("Kingfisher at the lake", user("Count them.", TODAY))
     hit = await store.make("Herons", user("Where is the kingfisher <b>now</b>?", TODAY), *results(BEFORE, 4))
@@ -491,6 +496,7 @@ async def test_rows_do_not_move_during_interaction(page: Page, store: Store) -> 
     assert await page.evaluate(FOCUSED) == "Newest"
 
 
+@pytest.mark.slow
 async def test_live_updates_respect_filters(page: Page, store: Store) -> None:
     await store.make("Here", failed(TODAY))
     await open_live(page, f"{store.address}&errors=true")
@@ -502,6 +508,7 @@ async def test_live_updates_respect_filters(page: Page, store: Store) -> None:
     await expect(page.locator(".session-item > a > .session-title")).to_have_text(["There", "Here"])
 
 
+@pytest.mark.slow
 async def test_archived_sessions_leave_the_list_and_are_found(page: Page, store: Store) -> None:
     kept = await store.make("A kept heron", user("Count them.", TODAY))
     archived = await store.make("An archived heron", user("Count them.", TODAY))
@@ -515,6 +522,7 @@ async def test_archived_sessions_leave_the_list_and_are_found(page: Page, store:
     await expect(page.locator(".titles-found .session-title")).to_have_text(["An archived heron"])
 
 
+@pytest.mark.slow
 async def test_refreshes_after_reconnect(page: Page, store: Store, complaints: list[str]) -> None:
     """The test's stream reports only that it is connected again."""
     gone = await store.make("Gone")
@@ -612,6 +620,7 @@ async def test_search_without_hits_is_repeated_while_events_are_pending(page: Pa
     assert not answers
 
 
+@pytest.mark.slow
 async def test_theme_is_remembered(page: Page, store: Store) -> None:
     await open_list(page, store.address)
     chosen = list[str | None]()
@@ -623,6 +632,7 @@ async def test_theme_is_remembered(page: Page, store: Store) -> None:
     assert chosen == ["light", "dark", None]
 
 
+@pytest.mark.slow
 async def test_all_filters_are_visible_on_phones(page: Page, store: Store) -> None:
     for source in ("claude", "codex", "gemini_cli", "cursor", "opencode", "openai_responses"):
         await Store(store.client, source).make("Fix the paths")
@@ -716,6 +726,7 @@ async def test_nine_days_fit_a_screen(page: Page, store: Store) -> None:
     )
 
 
+@pytest.mark.slow
 async def test_choosing_a_value_of_a_filter(page: Page, store: Store) -> None:
     """Counts are those under the other filters. The keyboard chooses and removes a value."""
     for title, name, line in (
@@ -767,6 +778,7 @@ async def test_searching_keeps_the_filters(page: Page, store: Store) -> None:
     assert min(heights) >= 24
 
 
+@pytest.mark.slow
 async def test_names_of_sessions_tell_them_apart(page: Page, store: Store) -> None:
     """In the list and on their pages, as far as a person chose the names."""
     for name in ("fix-1", "fix-2", f"runs/{uuid4()}.jsonl"):
@@ -782,6 +794,7 @@ async def test_names_of_sessions_tell_them_apart(page: Page, store: Store) -> No
     await expect(page.locator(".session-header .own-name")).to_have_text("fix-2")
 
 
+@pytest.mark.slow
 async def test_rows_show_people_and_machines_if_there_are_several(page: Page, store: Store) -> None:
     machines = ("herons", "kites")
     for machine in machines:
@@ -856,6 +869,7 @@ def one_line(text: str) -> str:
     return re.sub(r"[\s\ufeff]+", " ", text).strip()
 
 
+@pytest.mark.slow
 async def test_a_transcript_replaces_a_session_of_prompts(page: Page, store: Store) -> None:
     name = str(uuid4())
     prompts = await store.make(f"Prompts {name}", source="claude_history", externalId=name)
@@ -874,6 +888,7 @@ async def test_a_transcript_replaces_a_session_of_prompts(page: Page, store: Sto
     await expect(page.locator(".session-replacement")).to_be_hidden()
 
 
+@pytest.mark.slow
 async def test_warns_of_transcripts_that_are_not_stored(page: Page, store: Store) -> None:
     counts = {
         "agent": "claude",

@@ -69,6 +69,7 @@ async def test_returns_to_an_address_of_any_characters(page: Page, keyed: Keyed,
     await expect(page).to_have_url(f"{keyed.address}/sessions/{session.id}?at=1")
 
 
+@pytest.mark.slow
 async def test_signs_in_and_out(page: Page, keyed: Keyed) -> None:
     await page.goto(f"{keyed.address}/?q=")
     await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
@@ -92,6 +93,7 @@ async def test_signs_in_and_out(page: Page, keyed: Keyed) -> None:
     assert await page.context.cookies() == []
 
 
+@pytest.mark.slow
 async def test_empty_list_names_the_tenant(page: Page, keyed: Keyed, store: Store) -> None:
     red = store.for_tenant(await store.get_tenant("red"))
     for session_id in [session.id async for session in red.sessions.list_all()]:
@@ -105,6 +107,7 @@ async def test_empty_list_names_the_tenant(page: Page, keyed: Keyed, store: Stor
     await expect(commands.nth(1)).to_have_text("ash push --discover")
 
 
+@pytest.mark.slow
 async def test_revoked_key_leads_to_sign_in(page: Page, keyed: Keyed, store: Store) -> None:
     await page.goto(keyed.address)
     await sign_in(page, keyed)
@@ -116,6 +119,7 @@ async def test_revoked_key_leads_to_sign_in(page: Page, keyed: Keyed, store: Sto
     await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
 
 
+@pytest.mark.slow
 async def test_link_of_another_site_needs_no_second_sign_in(page: Page, keyed: Keyed) -> None:
     await page.goto(keyed.address)
     await sign_in(page, keyed)
@@ -127,6 +131,7 @@ async def test_link_of_another_site_needs_no_second_sign_in(page: Page, keyed: K
     await expect(page.get_by_text("Red session")).to_be_visible()
 
 
+@pytest.mark.slow
 async def test_code_of_a_phone_leads_to_its_page(page: Page, keyed: Keyed, complaints: list[str]) -> None:
     async with httpx2.AsyncClient(base_url=keyed.address, headers=bearer(keyed.key)) as client:
         path = (await client.post("/api/sign-in-codes")).json()["path"]

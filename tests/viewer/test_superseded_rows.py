@@ -156,6 +156,7 @@ DOORS: dict[str, tuple[Door, tuple[int, ...]]] = {
 }
 
 
+@pytest.mark.slow
 async def test_doors(server: Server, session: Session) -> None:
     for rows in VERSIONS:
         await session.write(*rows)
@@ -213,6 +214,7 @@ async def test_page(page: Page, server: Server, session: Session) -> None:
     assert shown == [[*LATEST, *REVERTED]] * 3
 
 
+@pytest.mark.slow
 async def test_hit_in_an_older_version_leads_to_its_place(page: Page, session: Session) -> None:
     for rows in VERSIONS:
         await session.write(*rows)

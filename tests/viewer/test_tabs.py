@@ -78,6 +78,7 @@ async def test_closed_tab_leaves_nothing(tabs: Tabs, assets: str) -> None:
     assert opener is None
 
 
+@pytest.mark.slow
 async def test_tabs_share_a_context_unless_a_test_reaches_it(tabs: Tabs, browser: Browser) -> None:
     first = await context_of_a_tab(tabs)
     assert await context_of_a_tab(tabs) is first

@@ -76,6 +76,7 @@ NAMES = {
 }
 
 
+@pytest.mark.slow
 async def test_names_that_a_person_chose(blank: Page) -> None:
     sessions = [[{"externalId": name, "metadata": {"sessionId": "own"}}] for name in NAMES]
 
@@ -172,6 +173,7 @@ async def test_text_that_grows_looks_like_the_whole_text(blank: Page) -> None:
     assert [text for text, *_ in shown if text is not None] == []
 
 
+@pytest.mark.slow
 async def test_finished_blocks_of_a_text_that_grows_are_not_rendered_again(blank: Page) -> None:
     closing = [each for each in BLOCKS if not re.search(r"[\[\r$]|<details>", each)]
     text = "".join(closing) * 3

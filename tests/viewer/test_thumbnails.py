@@ -62,6 +62,7 @@ async def test_thumbnails_of_a_result(blank: Page, name: str) -> None:
     assert shown == [[alternative, False] for alternative in alternatives]
 
 
+@pytest.mark.slow
 async def test_thumbnails_are_loaded_near_the_screen(page: Page, session: Session) -> None:
     answer = wire_event("assistant_done", text="Line\n\n" * 400, turnId="t")
     end = wire_event("turn_end", turnId="t")

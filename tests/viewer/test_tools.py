@@ -187,6 +187,7 @@ SAVED: Mapping[str, tuple[Json, str, bytes]] = {
 }
 
 
+@pytest.mark.slow
 async def test_files_can_be_saved(blank: Page) -> None:
     saved = {name: await save(blank, block) for name, (block, *_) in SAVED.items()}
 

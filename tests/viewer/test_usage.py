@@ -211,6 +211,7 @@ async def test_list_without_prices_names_the_reason(page: Page, store: Store) ->
     await page.unroute_all(behavior="wait")
 
 
+@pytest.mark.slow
 async def test_list_by_cost_notes_that_costs_are_outdated(page: Page, store: Store) -> None:
     async def change(route: Route) -> None:
         answered = await route.fetch()
@@ -225,6 +226,7 @@ async def test_list_by_cost_notes_that_costs_are_outdated(page: Page, store: Sto
     await expect(page.locator(".list-view .usage-note:visible")).to_have_count(0)
 
 
+@pytest.mark.slow
 async def test_filters_are_in_the_address(page: Page, store: Store) -> None:
     await two_days(store)
     await store.make("Long ago", answer(HAIKU, BEFORE, 2_000_000, cwd="/srv/other"))
@@ -364,6 +366,7 @@ async def empty(page: Page, database_url: str) -> AsyncIterator[str]:
         await page.goto("about:blank")  # before the server stops
 
 
+@pytest.mark.slow
 async def test_empty_store(page: Page, empty: str) -> None:
     await open_page(page, f"{empty}/usage?since=all")
     await expect(page.locator(".state-title")).to_have_text("No usage yet")
@@ -485,6 +488,7 @@ async def test_header_shows_the_cost_with_subagents(page: Page, store: Store) ->
     await expect(fact).to_have_attribute("title", "Computed at API prices")
 
 
+@pytest.mark.slow
 async def test_exported_page_shows_the_cost_of_the_session_page(page: Page, store: Store) -> None:
     parent = await store.make("Parent", answer(HAIKU, TODAY, 1_000_000), answer(UNPRICED, TODAY, 1))
     await store.make("Child", answer(OPUS, TODAY, 400_000), parentId=parent)

@@ -3,6 +3,7 @@
 import json
 
 import httpx2
+import pytest
 
 from tests.server.api.test_ui_stream import base, event, post
 
@@ -32,6 +33,7 @@ def test_a_client_follows_the_running_turn_from_its_start(base: str) -> None:
     assert httpx2.get(f"{base}/ag-ui").status_code == 204
 
 
+@pytest.mark.slow
 def test_a_run_ends_when_its_session_is_deleted(base: str) -> None:
     post(base, event("turn_start", trigger="user"), event("assistant_chunk", text="I lo"))
 

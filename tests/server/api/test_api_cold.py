@@ -100,6 +100,7 @@ READS = {
 """Routes that read texts, with their paths in the API document."""
 
 
+@pytest.mark.slow
 async def test_a_damaged_archive_is_a_503(own_client: AsyncClient, store: Store) -> None:
     session = await store.sessions.create(source="claude")
     await store.messages.append(session.id, ["text"])
@@ -146,6 +147,7 @@ async def test_equal_texts_leave_a_session_cold(own_client: AsyncClient, store: 
     assert (await own_client.get("/api/search?q=egret")).json()["coldSessions"] == 1
 
 
+@pytest.mark.slow
 async def test_keys_see_the_same_of_a_cold_session(own_client: AsyncClient, store: Store) -> None:
     red = bearer(await create_key(store, "red", "red", "read", redacts=True))
     blue = bearer(await create_key(store, "blue", "blue", "read"))

@@ -45,6 +45,7 @@ ADDRESSES = [
 ]
 
 
+@pytest.mark.slow
 async def test_without_database_responds_with_retry_after(offline_client: AsyncClient) -> None:
     responses = {}
     for method, address in ADDRESSES:
@@ -69,6 +70,7 @@ async def test_missing_schema_is_not_ready(bare_database_url: str) -> None:
             assert "retry-after" in response.headers
 
 
+@pytest.mark.slow
 async def test_recovers_from_lost_connections(
     own_client: AsyncClient, app: Litestar, database_url: str
 ) -> None:

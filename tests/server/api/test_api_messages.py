@@ -92,6 +92,7 @@ async def test_fallback_id_is_for_texts_without_provider_id(client: AsyncClient,
     assert ids[line] not in (line, "u1")
 
 
+@pytest.mark.slow
 async def test_long_text_is_stored_verbatim(client: AsyncClient, session: str) -> None:
     long = " " + "é" * 2**22 + "\r\n\n"
     query = {"id": "a&1", "source": "pi", "role": "user"}
@@ -135,6 +136,7 @@ async def test_addresses_of_older_clients_append_as_well(client: AsyncClient, se
     assert (await client.get(session)).json()["metadata"] == {"n": 1}
 
 
+@pytest.mark.slow
 async def test_each_form_of_a_body_has_its_limit(client: AsyncClient, session: str) -> None:
     long = "x" * (8 * 2**20)
     bodies: list[tuple[str, str]] = [

@@ -39,7 +39,7 @@ from ash_shared.projections import (
     to_session_summary,
     to_ui_messages,
 )
-from tests.marking import slow_unless
+from tests.marking import slow_after, slow_unless
 from tests.server.trajectories import read_trajectory
 from tests.shared.records import claude
 from tests.shared.records.events import numbered, token_usage, tool_call, tool_result, wire_event
@@ -104,7 +104,9 @@ def pages(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.usefixtures("pages")
-@pytest.mark.parametrize("sample", [None, *sorted(path.stem for path in SAMPLES.glob("*.jsonl"))])
+@pytest.mark.parametrize(
+    "sample", slow_after(4, [None, *sorted(path.stem for path in SAMPLES.glob("*.jsonl"))])
+)
 async def test_projections_equal_the_library(client: AsyncClient, session: str, sample: str | None) -> None:
     if sample is None:
         await client.post(f"{session}/events", json=conversation())
@@ -205,6 +207,7 @@ def derived_from_events(projection: Any) -> Any:
     return {name: value for name, value in projection.items() if name not in others}
 
 
+@pytest.mark.slow
 async def test_summary_counts_the_models_of_the_whole_session(client: AsyncClient, session: str) -> None:
     lines: list[dict[str, Any]] = [claude.line("user", "Start.")]
     for number in range(600):

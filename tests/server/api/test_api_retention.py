@@ -48,13 +48,14 @@ async def test_set_run_and_end(own_client: AsyncClient) -> None:
         ({"age": "12h"}, "invalid_retention"),
     ],
 )
-async def test_refused_policies(client: AsyncClient, body: dict[str, Any], code: str) -> None:
-    answer = await client.put("/api/retention", json=body)
+async def test_refused_policies(own_client: AsyncClient, body: dict[str, Any], code: str) -> None:
+    answer = await own_client.put("/api/retention", json=body)
 
     assert (answer.status_code, answer.json()["code"]) == (400 if code == "invalid_body" else 422, code)
-    assert "age" not in (await client.get("/api/retention")).json()
+    assert "age" not in (await own_client.get("/api/retention")).json()
 
 
+@pytest.mark.slow
 async def test_policies_of_tenants(own_client: AsyncClient, store: Store) -> None:
     red = bearer(await create_key(store, "admin", "red", "read", "admin"))
     blue = bearer(await create_key(store, "admin", "blue", "read", "admin"))

@@ -40,6 +40,7 @@ async def append(client: AsyncClient, session: str, *lines: str) -> None:
         (await client.post(f"/api/sessions/{session}/messages", json=body)).raise_for_status()
 
 
+@pytest.mark.slow
 async def test_finds_messages_just_stored(own_client: AsyncClient) -> None:
     session = await store(own_client, PROMPT, CALL, RESULT, title="Birds")
     response = await own_client.get("/api/search", params={"q": "heron"})
@@ -137,6 +138,7 @@ QUERIES: dict[str, list[int]] = {
 }
 
 
+@pytest.mark.slow
 async def test_search_parameters(own_client: AsyncClient) -> None:
     session = await store(own_client, PROMPT, CALL, RESULT)
     seen = {}
@@ -219,6 +221,7 @@ async def test_accepts_any_other_query(client: AsyncClient, q: str) -> None:
     assert isinstance(response.json()["results"], list)
 
 
+@pytest.mark.slow
 async def test_reports_pending_events(
     own_client: AsyncClient, connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,6 +243,7 @@ async def test_reports_pending_events(
     )
 
 
+@pytest.mark.slow
 async def test_indexes_in_the_background(own_client: AsyncClient, connection: AsyncConnection) -> None:
     await store(own_client, PROMPT)
 
@@ -250,6 +254,7 @@ async def test_indexes_in_the_background(own_client: AsyncClient, connection: As
     await until(is_indexed)
 
 
+@pytest.mark.slow
 async def test_concurrent_searches(own_client: AsyncClient) -> None:
     session = await store(own_client)
 

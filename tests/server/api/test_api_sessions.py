@@ -58,6 +58,7 @@ async def test_external_id_gets_or_creates_a_session_of_its_source(client: Async
     ]
 
 
+@pytest.mark.slow
 async def test_pages_begin_with_the_last_change(own_client: AsyncClient) -> None:
     ids = [(await own_client.post("/api/sessions", json={})).json()["id"] for _ in range(4)]
     await own_client.post(f"/api/sessions/{ids[1]}/messages", json={"content": "hello"})
@@ -178,6 +179,7 @@ LISTED_BY_PROJECT: dict[str, list[str]] = {
 }
 
 
+@pytest.mark.slow
 async def test_lists_the_sessions_of_a_project(own_client: AsyncClient) -> None:
     lines = {
         "claude": '{"type":"user","cwd":"/home/ada/site","message":{"content":"hi"}}',

@@ -140,12 +140,14 @@ FILTERS: list[tuple[dict[str, str], int]] = [
 """The millions of tokens by the filters."""
 
 
+@pytest.mark.slow
 async def test_filters(filled: AsyncClient) -> None:
     totals = [(await usage(filled, **query))["totals"]["input_tokens"] for query, _ in FILTERS]
 
     assert totals == [total * 1_000_000 for _, total in FILTERS]
 
 
+@pytest.mark.slow
 async def test_sessions(filled: AsyncClient) -> None:
     report = await usage(filled, by="session")
     first, second = filled.first, filled.second  # type: ignore[attr-defined]
@@ -164,6 +166,7 @@ COST_STATE = json.dumps(
 )
 
 
+@pytest.mark.slow
 async def test_stated_cost_of_a_session(own_client: AsyncClient) -> None:
     """It is compared with all usage of the session and its subagents, whatever the filters, and never added."""
     earlier = json.dumps({"type": "cost-state", "totalCostUSD": 3})
@@ -227,6 +230,7 @@ REFUSED: list[tuple[dict[str, str], int, str]] = [
 ]
 
 
+@pytest.mark.slow
 async def test_refused_queries(own_client: AsyncClient) -> None:
     answers = [await own_client.get("/api/usage", params=query) for query, _, _ in REFUSED]
 
@@ -258,6 +262,7 @@ async def test_csv_has_the_numbers_of_the_json(filled: AsyncClient) -> None:
         ), by
 
 
+@pytest.mark.slow
 async def test_unchanged_report_is_not_sent_again(filled: AsyncClient) -> None:
     first = await filled.get("/api/usage")
     again = await filled.get("/api/usage", headers={"If-None-Match": first.headers["etag"]})

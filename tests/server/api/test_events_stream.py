@@ -150,6 +150,7 @@ def whole_events(session_id: str, *texts: str) -> list[StoredEvent]:
     ]
 
 
+@pytest.mark.slow
 def test_all_routes_return_events_in_full(base: str, session_id: str) -> None:
     """Every route fills in the values that a row of the table leaves to the text of its message."""
     printed = 'näive "quotes"\n' * 200
@@ -543,6 +544,7 @@ PARTS = [
 ]
 
 
+@pytest.mark.slow
 def test_subscribers_receive_the_additions_since_they_came(base: str) -> None:
     """The output is computed once for all subscribers."""
     received: list[list[tuple[str, list[str], int | None]]] = []

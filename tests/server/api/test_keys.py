@@ -122,6 +122,7 @@ def operation_id(case: Any) -> str:
 # --- Every route of the document, so that new ones are covered
 
 
+@pytest.mark.slow
 async def test_every_route_refuses_requests_without_valid_key(keyed_client: AsyncClient, red: Team) -> None:
     answers = {
         (method, path, name): answer
@@ -160,6 +161,7 @@ PUBLIC_PATHS = {
 }
 
 
+@pytest.mark.slow
 async def test_every_other_path_needs_key(keyed_client: AsyncClient, app: Litestar, red: Team) -> None:
     """Also paths outside of the document, and methods that the framework adds."""
     routes = [
@@ -192,6 +194,7 @@ async def test_public_routes_answer_without_key(keyed_client: AsyncClient) -> No
     assert {path: (await keyed_client.get(path)).status_code for path in paths} == dict.fromkeys(paths, 200)
 
 
+@pytest.mark.slow
 async def test_sessions_of_other_tenants_do_not_exist(
     keyed_client: AsyncClient, red: Team, blue: Team
 ) -> None:
@@ -228,6 +231,7 @@ COMPLETED = {**TRANSCRIPT, "modifiedAt": "2026-11-02T09:31:55Z", "hasGrown": Tru
 NOTE = wire_event("note", id="VALUE")
 
 
+@pytest.mark.slow
 async def test_parameters_tell_nothing_of_other_tenants(
     keyed_client: AsyncClient, red: Team, blue: Team
 ) -> None:
@@ -293,6 +297,7 @@ def without_own_ids(text: str) -> str:
     return re.sub(values, "", text)
 
 
+@pytest.mark.slow
 async def test_lists_show_own_tenant_only(keyed_client: AsyncClient, red: Team, blue: Team) -> None:
     lists = [
         each
@@ -366,6 +371,7 @@ async def test_scopes_limit_routes(keyed_client: AsyncClient, store: Store, red:
     assert refused == expected
 
 
+@pytest.mark.slow
 async def test_refusal_names_the_missing_scope(keyed_client: AsyncClient, red: Team) -> None:
     path = f"/api/sessions/{red.session_id}"
     refused = [
@@ -401,6 +407,7 @@ async def test_key_that_only_writes_reads_no_text(keyed_client: AsyncClient, sto
     ]
 
 
+@pytest.mark.slow
 async def test_key_that_only_writes_gets_no_prompt(
     keyed_client: AsyncClient, store: Store, red: Team
 ) -> None:
@@ -433,6 +440,7 @@ async def test_key_that_only_writes_gets_no_prompt(
     assert prompts == {"write": [None] * 3, "all": [f"{CANARY} door"] * 3}
 
 
+@pytest.mark.slow
 async def test_pages_of_other_tenants_do_not_exist(keyed_client: AsyncClient, red: Team, blue: Team) -> None:
     for suffix in ("", ".md", ".json", ".jsonl", ".html"):
         path = f"/sessions/{red.session_id}{suffix}"
@@ -480,6 +488,7 @@ async def test_keys_are_not_stored(database_url: str, red: Team) -> None:
     assert not any(key in stored or key.encode().hex() in stored for key in red.keys.values())
 
 
+@pytest.mark.slow
 async def test_without_keys_only_this_machine_is_served(database_url: str) -> None:
     statuses = []
     for settings in (
@@ -585,6 +594,7 @@ def seconds_to_wait(limit: RateLimit, key: UUID, now: float) -> int:
     return 0
 
 
+@pytest.mark.slow
 async def test_audit_lists_what_keys_did(keyed_client: AsyncClient, red: Team, blue: Team) -> None:
     headers = bearer(red.keys["all"])
     created = (await keyed_client.post("/api/sessions", json={}, headers=headers)).json()["id"]
@@ -642,6 +652,7 @@ async def test_audit_has_each_session_that_a_request_of_spans_creates(
     }
 
 
+@pytest.mark.slow
 async def test_audit_counts_refused_sign_ins(
     app: Litestar, store: Store, red: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -717,6 +728,7 @@ async def test_revocation_ends_streams(keyed_server: str, store: Store, red: Tea
     assert again.status_code == 401
 
 
+@pytest.mark.slow
 async def test_first_key_ends_streams_with_the_reason(
     app: Litestar, store: Store, session_id: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -781,6 +793,7 @@ async def follow_to_end(server: str, session_id: UUID) -> ApiError:
     return error.value
 
 
+@pytest.mark.slow
 async def test_revocation_cuts_off_a_ui_stream(keyed_server: str, store: Store, red: Team) -> None:
     address = f"{keyed_server}/api/sessions/{red.session_id}"
     start = turn_start(turnId="t")
@@ -800,6 +813,7 @@ async def test_revocation_cuts_off_a_ui_stream(keyed_server: str, store: Store, 
     assert (rest[-1], again.status_code) == ("data: [DONE]", 401)
 
 
+@pytest.mark.slow
 async def test_revocation_closes_websocket(keyed_server: str, store: Store, red: Team) -> None:
     address = f"{keyed_server.replace('http', 'ws')}/api/sessions/{red.session_id}/events/ws"
     headers = bearer(red.keys["read"])
@@ -818,6 +832,7 @@ async def test_revocation_closes_websocket(keyed_server: str, store: Store, red:
     assert await asyncio.to_thread(read_until_closed, asyncio.get_running_loop()) == 4401
 
 
+@pytest.mark.slow
 def test_websocket_needs_key_of_its_tenant(keyed_server: str, red: Team, blue: Team) -> None:
     address = f"{keyed_server.replace('http', 'ws')}/api/sessions/{red.session_id}/events/ws"
     keys = {"none": None, **red.keys, "blue": blue.keys["all"]}
@@ -834,6 +849,7 @@ def refusal(address: str, key: str | None) -> int:
     return error.value.response.status_code
 
 
+@pytest.mark.slow
 async def test_feed_shows_changes_of_own_tenant(
     keyed_server: str, store: Store, red: Team, blue: Team
 ) -> None:
@@ -949,6 +965,7 @@ async def test_sign_in_returns_to_any_address(keyed_client: AsyncClient, red: Te
     assert reached == {path: [(303, expected)] * 2 for path, expected in NEXT_ADDRESSES.items()}
 
 
+@pytest.mark.slow
 async def test_page_without_key_leads_back_to_it(keyed_server: str, red: Team) -> None:
     paths = ["/sessions/a%20b", "/sessions/%C3%A9%2F%23%3F?q=%22+%2B", "/sessions/x?q=" + "a" * 8000]
     reached = []
@@ -973,6 +990,7 @@ async def test_sign_in_leads_to_own_pages_only(keyed_client: AsyncClient, red: T
     assert [each.headers["Location"] for each in answers] == ["/"] * len(others)
 
 
+@pytest.mark.slow
 async def test_cookie_changes_nothing_for_other_pages(keyed_client: AsyncClient, red: Team) -> None:
     await sign_in(keyed_client, red.keys["all"])
     expected = {None: 403, "null": 403, "https://evil.example": 403, "http://localhost:5000": 403, BASE: 201}
@@ -987,6 +1005,7 @@ async def test_cookie_changes_nothing_for_other_pages(keyed_client: AsyncClient,
     assert keyless_sign_in.status_code == 403
 
 
+@pytest.mark.slow
 async def test_revocation_ends_sign_in(
     keyed_client: AsyncClient, store: Store, red: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:

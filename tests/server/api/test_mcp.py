@@ -133,6 +133,7 @@ async def test_tools_describe_their_arguments_and_results(server: str) -> None:
     assert '"null"' not in str([tool.input_schema for tool in tools.values()])
 
 
+@pytest.mark.slow
 async def test_finds_sessions_as_the_commands_do(own_server: str) -> None:
     async with AsyncAshClient(own_server) as ash:
         first = await ash.create_session(source="claude", external_id="projects/site/1.jsonl")
@@ -155,6 +156,7 @@ async def test_finds_sessions_as_the_commands_do(own_server: str) -> None:
 NO_KEY = "00000000-0000-0000-0000-000000000001"
 
 
+@pytest.mark.slow
 async def test_tools_return_what_the_api_returns(own_server: str) -> None:
     session_id = await create_history(own_server)
     path = f"/api/sessions/{session_id}"
@@ -347,6 +349,7 @@ class TestWithKeys:
         refused |= dict.fromkeys(["write", "delete", "share", "admin"], 403)
         assert statuses == {**refused, "read": 200, "all": 200}
 
+    @pytest.mark.slow
     async def test_shows_the_sessions_of_the_tenant(self, server: str, red: Team, store: Store) -> None:
         blue = await create_team(store, "blue")
         async with connected(server, red.keys["read"]) as client:
@@ -359,6 +362,7 @@ class TestWithKeys:
         assert {each["sessionId"] for each in found["results"]} == {red.session_id}
         assert others == unknown
 
+    @pytest.mark.slow
     async def test_redacts_for_a_key_that_redacts(self, app: Litestar, server: str, store: Store) -> None:
         key = await create_key(store, "redacted", "red", "read", redacts=True)
         theirs = store.for_tenant(await store.get_tenant("red"))

@@ -53,6 +53,7 @@ def request_key(method: str, route: str, status: str) -> tuple[str, frozenset[tu
     return key("ash_requests_total", method=method, route=route, status=status)
 
 
+@pytest.mark.slow
 async def test_counts_requests_and_stored_entries(own_client: AsyncClient) -> None:
     before = read(await own_client.get("/metrics"))
     session = f"/api/sessions/{(await own_client.post('/api/sessions', json={})).json()['id']}"
@@ -87,6 +88,7 @@ async def test_counts_requests_and_stored_entries(own_client: AsyncClient) -> No
     assert session.rpartition("/")[2] not in response.text
 
 
+@pytest.mark.slow
 def test_counts_open_streams(server: str) -> None:
     session = httpx2.post(f"{server}/api/sessions", json={}).json()["id"]
     addresses = {"events": f"/api/sessions/{session}/events/stream", "sessions": "/api/sessions/stream"}
@@ -109,6 +111,7 @@ class TestWithoutDatabase:
         monkeypatch.setattr(ring, "_REMEMBERED_SECONDS", 0.0)
         return Settings(secret=KEY_SECRET)
 
+    @pytest.mark.slow
     async def test_known_keys(
         self,
         own_client: AsyncClient,
@@ -133,6 +136,7 @@ class TestWithoutDatabase:
         assert [each.status_code for each in (*after, sessions, later)] == [200, 403, 503, 503, 503]
         assert read(after[0])[key("ash_database_up")] == 0
 
+    @pytest.mark.slow
     async def test_without_keys(
         self, own_client: AsyncClient, app: Litestar, server_url: str, database_url: str
     ) -> None:
@@ -156,6 +160,7 @@ class TestWithoutDatabase:
         assert await keys.find_refusal(valid) is None
         assert isinstance(await keys.find_refusal(expired), KeyInvalid)
 
+    @pytest.mark.slow
     async def test_streams_go_on_without_keys(
         self, own_client: AsyncClient, app: Litestar, server_url: str, database_url: str
     ) -> None:
@@ -177,6 +182,7 @@ def take_away(app: Litestar, server_url: str, database_url: str) -> None:
         conn.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
 
 
+@pytest.mark.slow
 async def test_usage_by_source_and_model(own_client: AsyncClient) -> None:
     usage = {
         "input_tokens": 1,

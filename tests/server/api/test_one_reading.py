@@ -10,6 +10,7 @@ import pytest
 from httpx2 import AsyncClient
 
 from ash_shared import transform_messages
+from tests.marking import slow_after
 from tests.shared.sample_files import CORPUS
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -80,7 +81,7 @@ async def differences(client: AsyncClient, lines: list[str]) -> list[str]:
     return differing
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", slow_after(4, OWN))
 async def test_own_samples(client: AsyncClient, name: str) -> None:
     assert await differences(client, OWN[name]) == []
 

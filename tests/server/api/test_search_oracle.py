@@ -293,6 +293,7 @@ async def successful_attacks(client: AsyncClient) -> AsyncIterator[tuple[Attack,
                 break
 
 
+@pytest.mark.slow
 async def test_a_reference_with_a_secret_names_no_session(client: AsyncClient) -> None:
     for reference in (TOKEN, f"{TOKEN}/{URL}"):
         assert (await client.get(f"/sessions/{quote(reference)}")).status_code == 404, reference
@@ -313,6 +314,7 @@ async def test_redacted_texts_are_found(client: AsyncClient) -> None:
     assert matches == [True, True, False, False, True, False]
 
 
+@pytest.mark.slow
 async def test_pages_are_full_whatever_is_left_out(client: AsyncClient, store: Store) -> None:
     for number in range(3):
         await store.sessions.create(title=f"a list of xoxb tokens {number}")

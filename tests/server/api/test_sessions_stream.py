@@ -322,6 +322,7 @@ async def test_ends_when_the_server_stops(hub: Hub, subscriber: Subscriber) -> N
 # --- Over HTTP
 
 
+@pytest.mark.slow
 def test_stream_over_http(shared_server: str) -> None:
     with httpx2.stream("GET", f"{shared_server}/api/sessions/stream") as response:
         assert response.status_code == 200

@@ -126,6 +126,7 @@ async def test_link_shows_the_session_up_to_its_end(shared: Shared) -> None:
             assert hidden not in text, hidden
 
 
+@pytest.mark.slow
 async def test_links_with_later_messages_subagents_and_secrets(shared: Shared) -> None:
     await shared.append("line of a sidechain", isSidechain=True)
     follows = (await shared.share(follow=True)).json()["path"]
@@ -138,6 +139,7 @@ async def test_links_with_later_messages_subagents_and_secrets(shared: Shared) -
     assert TOKEN in await shared.open(redacted=False)
 
 
+@pytest.mark.slow
 async def test_the_title_of_a_link_leaves_with_its_message(shared: Shared) -> None:
     session = await shared.store.sessions.create(source="claude")
     untitled = shared._replace(session=session.id)
@@ -177,6 +179,7 @@ async def test_headers_of_all_answers(shared: Shared) -> None:
 # --- Attacks
 
 
+@pytest.mark.slow
 async def test_invalid_links_answer_alike(shared: Shared, database_url: str) -> None:
     """The answer does not tell expired, revoked, unknown and wrong links, and links to deleted sessions apart."""
     answers: dict[str, Response] = {}
@@ -208,6 +211,7 @@ async def test_invalid_links_answer_alike(shared: Shared, database_url: str) -> 
     assert "share_not_found" in answers["unknown"].text
 
 
+@pytest.mark.slow
 async def test_secrets_of_links_open_nothing_else(shared: Shared) -> None:
     """The cookie is for one link, and neither it nor the secret is a key."""
     first, second = [(await shared.share()).json()["path"] for _ in range(2)]
@@ -253,6 +257,7 @@ async def test_secrets_of_links_open_nothing_else(shared: Shared) -> None:
     )
 
 
+@pytest.mark.slow
 async def test_scopes_for_sharing(shared: Shared) -> None:
     statuses = {
         (name, redacted): (await shared.share(name, redacted=redacted)).status_code

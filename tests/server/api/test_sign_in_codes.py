@@ -86,6 +86,7 @@ async def test_expired_and_replaced_codes_are_refused(phone: Phone, monkeypatch:
     assert (await phone.exchange(await phone.code())).status_code == 404
 
 
+@pytest.mark.slow
 async def test_code_and_sign_in_end_with_the_key(phone: Phone) -> None:
     await phone.exchange(await phone.code())
     unused = await phone.code()
@@ -107,6 +108,7 @@ async def test_attempts_are_limited_and_counted(phone: Phone, store: Store) -> N
     assert sum(count or 0 for count in refused) == 10
 
 
+@pytest.mark.slow
 async def test_server_without_keys_needs_no_code(store: Store) -> None:
     async with app_client(create_app(Settings(), database_url=store.url)) as client:
         answer = await client.post("/api/sign-in-codes")

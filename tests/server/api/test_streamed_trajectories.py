@@ -14,6 +14,7 @@ from ash_server.store.conversation import repeated_pages, standard_pages, stream
 from ash_server.store.transcripts import Copy
 from ash_shared import transform_messages
 from ash_shared.projections import to_atif
+from tests.marking import slow_after
 from tests.server.trajectories import read_trajectory
 from tests.shared.records import claude
 
@@ -108,7 +109,7 @@ async def trajectory_text(store: Store, id: UUID, *, redacts: bool = False) -> s
 
 
 @pytest.mark.parametrize(("max_kept", "pages"), PARTS)
-@pytest.mark.parametrize("name", SESSIONS)
+@pytest.mark.parametrize("name", slow_after(2, SESSIONS))
 async def test_trajectories_in_parts_equal_the_library(
     store: Store, monkeypatch: pytest.MonkeyPatch, name: str, max_kept: int, pages: int
 ) -> None:

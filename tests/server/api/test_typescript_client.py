@@ -41,6 +41,7 @@ MESSAGES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 def test_reads_every_message_once(server: str) -> None:
     session = httpx2.post(f"{server}/api/sessions", json={}).json()["id"]

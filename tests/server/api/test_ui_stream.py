@@ -170,6 +170,7 @@ def test_client_follows_prompts_of_a_turn(ai_sdk: Path, base: str) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_client_with_a_key(ai_sdk: Path, keyed_access: Access) -> None:
     app = create_app(keyed_access.settings, database_url=keyed_access.database_url)
     with served(app) as server, httpx2.Client(headers=keyed_access.headers) as client:
@@ -199,6 +200,7 @@ def messages_of_lines(text: str) -> list[Any]:
     return to_ui_messages([*events, *normalizer.close(context("end"))])
 
 
+@pytest.mark.slow
 def test_validation_accepts_samples(ai_sdk: Path) -> None:
     files = [path for folder in ("samples", "recordings") for path in (PACKAGE / folder).iterdir()]
     lists = {path.name: messages_of_lines(path.read_text()) for path in files}
@@ -379,6 +381,7 @@ def test_long_texts(base: str) -> None:
         assert json.loads(next(messages).removeprefix("data: "))["delta"] == text
 
 
+@pytest.mark.slow
 def test_counts_as_an_open_stream(base: str) -> None:
     def has_open(number: int) -> bool:
         server = base.partition("/api/")[0]

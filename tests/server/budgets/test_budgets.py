@@ -130,6 +130,7 @@ async def test_refused_budgets(store: Store, settings: Settings, new: NewBudget,
     assert (await list_budgets(store)).budgets == []
 
 
+@pytest.mark.slow
 async def test_number_of_budgets_is_limited(store: Store, settings: Settings) -> None:
     for number in range(MAX_BUDGETS):
         await set_budget(store, settings, NewBudget(1, "day", project=f"/work/{number}"))
@@ -189,6 +190,7 @@ async def test_parallel_servers_send_one_webhook(
     assert len(receiver.requests) == 1
 
 
+@pytest.mark.slow
 async def test_webhook_is_tried_five_times_within_an_hour(
     store: Store, settings: Settings, database_url: str
 ) -> None:

@@ -81,6 +81,7 @@ async def exports(url: str) -> dict[tuple[UUID, str], bytes]:
         }
 
 
+@pytest.mark.slow
 async def test_restored_store_is_the_same(filled: str, bare_database_url: str, tmp_path: Path) -> None:
     file = tmp_path / "backups" / "ash.backup"
     written = run(tmp_path, filled, "backup", file)
@@ -118,6 +119,7 @@ async def test_restores_into_an_embedded_store(filled: str, tmp_path: Path) -> N
     }
 
 
+@pytest.mark.slow
 def test_empty_database_of_this_version_can_be_filled(
     database_url: str, bare_database_url: str, tmp_path: Path
 ) -> None:
@@ -128,6 +130,7 @@ def test_empty_database_of_this_version_can_be_filled(
     assert run(tmp_path, database_url, "restore", file).out == "0 sessions restored\n"
 
 
+@pytest.mark.slow
 def test_backup_of_an_earlier_version_is_migrated(
     bare_database_url: str, other_url: str, tmp_path: Path
 ) -> None:

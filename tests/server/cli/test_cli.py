@@ -156,6 +156,7 @@ def test_import_then_export_then_import_again(ash: Ash, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_reports_lines_and_files_that_cannot_be_imported(ash: Ash, tmp_path: Path) -> None:
     written(tmp_path / "a/1.jsonl", "one\nt\0wo\nthree\n")
     written(tmp_path / "a/2.jsonl", "one\n\udcff\n")
@@ -255,6 +256,7 @@ def test_warns_of_transcripts_that_an_agent_deletes_soon(ash: Ash, tmp_path: Pat
     assert "deletes" not in ash("import", "--discover").err
 
 
+@pytest.mark.slow
 def test_discovers_every_agent(ash: Ash, tmp_path: Path) -> None:
     """Agents that write the format of another one are named by their folder, in lists and as a filter."""
     write_agent_home(tmp_path / "home")
@@ -669,6 +671,7 @@ def test_reindex_shows_and_updates_differences(ash: Ash, tmp_path: Path, databas
     )
 
 
+@pytest.mark.slow
 def test_reindex_reads_only_sessions_of_another_version(ash: Ash, tmp_path: Path, database_url: str) -> None:
     for name in ("a", "b", "c", "d"):
         ash("import", str(written(tmp_path / f"{name}.jsonl", f"{USER}\n{TOOL}\n")), "--as", name)
@@ -766,6 +769,7 @@ def test_reports_and_lists_forks(ash: Ash, tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_sessions_are_filtered_and_paged(ash: Ash, tmp_path: Path) -> None:
     write_home(tmp_path / "home")
     ash("import", "--all")
@@ -800,6 +804,7 @@ def test_sessions_are_filtered_and_paged(ash: Ash, tmp_path: Path) -> None:
     assert shown == {row["id"][:8] for row in listed()}
 
 
+@pytest.mark.slow
 def test_subagents_are_listed_below_their_parents(ash: Ash, tmp_path: Path, database_url: str) -> None:
     parents = {"a": None, "b": "a", "c": "b", "d": None, "e": "absent", "f": "a", "g": "h", "h": "g"}
     for minute, name in enumerate("dcahegfb"):
@@ -986,6 +991,7 @@ def test_a_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout.count(b"\n"), done.stderr) == (0, 1, b"")
 
 
+@pytest.mark.slow
 def test_openapi_and_version(ash: Ash, process: Ash) -> None:
     assert json.loads(ash("openapi").out)["info"]["title"] == "Ash"
     assert process("--version").out.startswith("ash, version ")
@@ -999,6 +1005,7 @@ def test_help_lists_all_commands(ash: Ash) -> None:
     assert "reparse" not in shown
 
 
+@pytest.mark.slow
 def test_every_command_has_help(ash: Ash) -> None:
     groups = {
         "db": ("compression", "distribute", "upgrade", "url", "vacuum"),

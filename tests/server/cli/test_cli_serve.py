@@ -179,6 +179,7 @@ def test_server_restarts_its_postgres(tmp_path: Path) -> None:
     assert remaining_names(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_demo_migrates_the_database(bare_database_url: str, tmp_path: Path) -> None:
     with running("demo", "--port", "0", home=tmp_path, ASH_DATABASE_URL=bare_database_url) as ash:
         assert answer(f"{ash.address}/health/ready")["status"] == "ok"

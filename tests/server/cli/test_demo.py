@@ -83,6 +83,7 @@ async def test_closes_an_open_turn_at_the_end(
     assert (events[-1]["type"], events[-1]["payload"]["partial"]) == ("turn_end", True)
 
 
+@pytest.mark.slow
 async def test_recreating_empties_the_session(watched_demo: AsyncClient, store: Store) -> None:
     await watched_demo.get("/")
     await stored_lines(watched_demo)

@@ -83,6 +83,7 @@ def test_exported_events_can_be_imported(ash: Ash, stream: list[dict[str, Any]],
     assert ash("export", "again").out == exported.out
 
 
+@pytest.mark.slow
 def test_exports_events_over_http(ash: Ash, stream: list[Any], database_url: str, tmp_path: Path) -> None:
     exported = ash("export", "kite", "--format", "events").out
     with (
@@ -118,6 +119,7 @@ REBUILT: dict[str, tuple[str, ...]] = {
 }
 
 
+@pytest.mark.slow
 def test_rebuilds_events(ash: Ash, stream: list[dict[str, Any]], database_url: str) -> None:
     messages, last = len(STREAM.read_bytes().splitlines()), len(stream)
     with psycopg.connect(database_url) as conn:

@@ -112,6 +112,7 @@ def test_a_deleted_transcript_is_put_back(environment: dict[str, str], tmp_path:
     )
 
 
+@pytest.mark.slow
 def test_a_key_that_redacts_puts_nothing_back(environment: dict[str, str], tmp_path: Path) -> None:
     path = tmp_path / ".claude/projects/-w/knot.jsonl"
     path.parent.mkdir(parents=True)

@@ -124,6 +124,7 @@ def texts(request: Request) -> str:
     return "\n".join(str(span) for span in request.spans)
 
 
+@pytest.mark.slow
 @not_on_cluster("it is one database")
 def test_a_session_arrives_at_another_ash_once(ash: Forward, tmp_path: Path, other_database_url: str) -> None:
     with served(create_app(Settings(), database_url=other_database_url)) as url, AshClient(url) as other:
@@ -153,6 +154,7 @@ def test_a_session_arrives_at_another_ash_once(ash: Forward, tmp_path: Path, oth
         assert (back.code, "cannot forward its sessions to itself" in back.err) == (2, True)
 
 
+@pytest.mark.slow
 @not_on_cluster("it is one database")
 def test_sessions_of_spans_from_ash_are_not_forwarded(
     ash: Forward, tmp_path: Path, other_database_url: str
@@ -328,6 +330,7 @@ def test_nothing_is_lost_if_it_is_killed_before_the_answer(
         assert len(list(other.messages(id))) == SPANS_OF_TURN
 
 
+@pytest.mark.slow
 def test_follows_sessions_until_it_is_interrupted(ash: Forward, tmp_path: Path, database_url: str) -> None:
     backend = Recording()
     with backend.serve() as url, forwarding(tmp_path, database_url, url) as process:

@@ -129,6 +129,7 @@ STREAMS = {
 }
 
 
+@pytest.mark.slow
 def test_passes_input_on_and_stores_its_lines(server: str, home: Path) -> None:
     for name, (stream, lines, stderr) in STREAMS.items():
         is_unknown = name == "an unknown format"
@@ -216,6 +217,7 @@ def test_prompt_option_begins_a_turn(server: str, home: Path) -> None:
         assert log[:2] == [("turn_start", {"trigger": "user"}), ("user_message", {"text": "Say hello"})]
 
 
+@pytest.mark.slow
 def test_continues_an_existing_session(server: str, home: Path) -> None:
     """Also one that a person has archived."""
     session = session_id_for("claude", "first")
@@ -278,6 +280,7 @@ def test_an_interrupt_sends_the_lines_read(server: str, home: Path) -> None:
     assert stored(server, session_id_for("claude", "cut")) == [USER.decode(), "half"]
 
 
+@pytest.mark.slow
 def test_a_closed_output_does_not_stop_storing(server: str, home: Path) -> None:
     with started(server, home, "--session", "unread") as process:
         stdin, stdout = pipes(process)

@@ -50,6 +50,7 @@ def page(url: str) -> str:
         return text
 
 
+@pytest.mark.slow
 def test_opens_pages_of_a_running_server(database_url: str, tmp_path: Path, file: Path) -> None:
     store = {"ASH_HOME": str(tmp_path / "ash"), "ASH_DATABASE_URL": database_url}
     id = id_of(file)
@@ -107,6 +108,7 @@ def test_code_of_a_server_without_keys_is_its_address(database_url: str, tmp_pat
     assert (code, out.splitlines()[-1], err) == (0, "https://ash.example/", "")
 
 
+@pytest.mark.slow
 def test_serves_if_no_server_runs(database_url: str, tmp_path: Path, file: Path) -> None:
     own = {"ASH_DATABASE_URL": database_url, "ASH_PORT": "0"}
     with running("open", str(file), home=tmp_path, **own) as ash:

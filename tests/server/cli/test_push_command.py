@@ -244,6 +244,7 @@ def test_broken_lines_are_reported_as_by_an_import(laptop: Path, server: str, as
     assert b"".join(ash.export(session.id)) == b"one\n" + b"x" * 1_500_000 + b"\nlast"
 
 
+@pytest.mark.slow
 def test_pushes_the_sessions_of_a_database(laptop: Path, server: str, ash: AshClient) -> None:
     database = write_database(laptop / ".local/share/opencode/opencode.db")
     first = push(laptop, server, "--discover", "--json")
@@ -263,6 +264,7 @@ def test_pushes_the_sessions_of_a_database(laptop: Path, server: str, ash: AshCl
     assert b"".join(ash.export(sessions[f"opencode.db/{CHILD}"].id)) == b"".join(rows)
 
 
+@pytest.mark.slow
 def test_pushes_the_chats_of_a_history(laptop: Path, server: str, ash: AshClient) -> None:
     history = laptop / "shop" / ".aider.chat.history.md"
     history.parent.mkdir(parents=True)
@@ -281,6 +283,7 @@ def test_pushes_the_chats_of_a_history(laptop: Path, server: str, ash: AshClient
     assert counts(push(laptop, server, "--json", "--source", "aider", cut))["new"] == 2
 
 
+@pytest.mark.slow
 def test_watch_follows_a_database(laptop: Path, server: str, ash: AshClient) -> None:
     database = write_database(laptop / ".local/share/opencode/opencode.db")
     with watching(laptop, server) as process:
@@ -296,6 +299,7 @@ def test_watch_follows_a_database(laptop: Path, server: str, ash: AshClient) -> 
     assert out.startswith("2 sessions, messages: 14 new")
 
 
+@pytest.mark.slow
 def test_watch_follows_a_growing_transcript(laptop: Path, server: str, ash: AshClient) -> None:
     path = write(laptop / TRANSCRIPT, said(1, "Open the shop."))
     with watching(laptop, server) as process:
@@ -360,6 +364,7 @@ def test_watch_keeps_to_its_folders(laptop: Path, server: str, ash: AshClient) -
     assert "secret" not in b"".join(line for each in ash.sessions() for line in ash.export(each.id)).decode()
 
 
+@pytest.mark.slow
 async def test_pushes_with_a_key_that_only_writes(laptop: Path, server: str, store: Store) -> None:
     """Added lines continue the session, and another text becomes another session, as with a key that also reads."""
     key = await create_key(store, "laptop", "default", "write")
@@ -435,6 +440,7 @@ def test_lost_answers_store_nothing_twice(laptop: Path, server: str, ash: AshCli
     assert b"".join(ash.export(session.id)) == path.read_bytes()
 
 
+@pytest.mark.slow
 async def test_known_part_is_not_compared_unless_it_has_changed(laptop: Path, server: str) -> None:
     path = write(laptop / TRANSCRIPT, said(1, "Open the shop."), said(2, "Close it."))
     async with AsyncAshClient(server) as client:
@@ -453,6 +459,7 @@ async def test_known_part_is_not_compared_unless_it_has_changed(laptop: Path, se
     assert grown.imported.session_id == first.imported.session_id != edited.imported.session_id
 
 
+@pytest.mark.slow
 async def test_text_that_replaces_the_pushed_one_is_compared(
     laptop: Path, server: str, ash: AshClient
 ) -> None:
@@ -483,6 +490,7 @@ def compacted(*last: str) -> list[str]:
     return [BOUNDARY + "\n", said(2, "Close it."), *last]
 
 
+@pytest.mark.slow
 async def test_compacted_transcript_is_the_same_session(laptop: Path, server: str, ash: AshClient) -> None:
     whole = [said(1, "Open the shop."), *compacted()]
     path = write(laptop / TRANSCRIPT, *whole)

@@ -164,7 +164,7 @@ READING = {
 """Arguments of commands that read, by command."""
 
 
-@pytest.mark.parametrize("command", READING)
+@pytest.mark.parametrize("command", slow_after(6, READING))
 def test_a_server_and_its_store_print_the_same(store: Store, command: str) -> None:
     for arguments in READING[command]:
         words = (*command.split(), *arguments)
@@ -236,6 +236,7 @@ def test_the_server_on_this_machine(tmp_path: Path) -> None:
     assert chosen == here._replace(err=notice + here.err)
 
 
+@pytest.mark.slow
 def test_address_and_key_are_not_read_from_dotenv(store: Store, tmp_path: Path) -> None:
     written(tmp_path / ".env", f"ASH_URL={NOWHERE}\nASH_KEY=ash_stranger\nASH_HOME={tmp_path}")
     environment = {"HOME": str(store.home), "ASH_DATABASE_URL": store.database_url}

@@ -55,6 +55,7 @@ def resume(tmp_path: Path, database_url: str, path: str) -> Ran:
     return Ran(done.returncode, done.stdout, done.stderr)
 
 
+@pytest.mark.slow
 def test_runs_the_agent_in_the_folder(ash: Ash, tmp_path: Path, programs: Path, database_url: str) -> None:
     folder = tmp_path / "my site; touch x"
     folder.mkdir()

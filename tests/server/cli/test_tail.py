@@ -277,6 +277,7 @@ async def test_until_end_stops_with_the_turn(
     assert [json.loads(line)["sequence"] for line in shown.read_text().splitlines()] == sequences
 
 
+@pytest.mark.slow
 async def test_long_session_starts_near_its_end(server: str, store: AsyncConnection, tmp_path: Path) -> None:
     """The output starts within an open answer; its beginning is not printed, not even when it is complete."""
     session = (await create_session(store, source="claude", external_id="joined")).session
@@ -316,6 +317,7 @@ def test_last_events_are_on_several_pages(last: int | None, cursor: int) -> None
     assert follower._start_cursor(UUID(int=1)) == cursor
 
 
+@pytest.mark.slow
 async def test_stops_when_its_output_is_closed(server: str, store: AsyncConnection, tmp_path: Path) -> None:
     await write_log(store, "long", *TURN * 50, more="x" * 10_000)  # more than a pipe holds
     with terminal(tmp_path, server) as reader:

@@ -171,6 +171,7 @@ def test_unknown_session(ash: Ash, transcript: Path) -> None:
     assert "no session matches 'nothing'" in done.err
 
 
+@pytest.mark.slow
 def test_store_server_and_client_have_the_same_numbers(
     ash: Ash, transcript: Path, database_url: str, tmp_path: Path
 ) -> None:

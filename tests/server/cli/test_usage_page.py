@@ -27,6 +27,7 @@ def samples(ash: Ash) -> None:
         assert ash("import", name, "--as", f"samples/{Path(name).name}").code == 0
 
 
+@pytest.mark.slow
 def test_commands_print_the_shown_output(ash: Ash, samples: None) -> None:
     assert len(EXAMPLES) == 3
     for command, shown in EXAMPLES:

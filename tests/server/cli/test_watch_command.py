@@ -63,6 +63,7 @@ def has_stored(database_url: str, count: int) -> bool:
     return len(stored(database_url)) >= count
 
 
+@pytest.mark.slow
 def test_stores_what_is_written_and_keeps_what_is_deleted(
     transcript: Path, tmp_path: Path, database_url: str
 ) -> None:
@@ -305,6 +306,7 @@ def test_the_most_recently_changed_file_is_stored_first(tmp_path: Path) -> None:
     assert [pending.pop().name, pending.pop().name, bool(pending)] == ["b", "a", False]
 
 
+@pytest.mark.slow
 async def test_changes_are_found_in_folders_that_appear_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

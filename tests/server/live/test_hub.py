@@ -481,6 +481,7 @@ async def busy_connections(conn: AsyncConnection) -> int:
     return row[0] if row else 0
 
 
+@pytest.mark.slow
 async def test_many_subscribers_are_woken_together_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "_PAUSE_SECONDS", 1.0)
     monkeypatch.setattr(live, "_MAX_PAUSE_SECONDS", 1.0)

@@ -112,6 +112,7 @@ def test_other_names_have_no_price(prices: Prices, name: str) -> None:
     assert prices.catalogue.find("claude", name) is None
 
 
+@pytest.mark.slow
 def test_all_models_of_the_lists_are_found_by_their_ids() -> None:
     """As the package finds them; a regional model of Amazon has no name of its own."""
     wrong = {

@@ -53,6 +53,7 @@ async def write(connection: AsyncConnection, session_id: UUID, name: str) -> lis
     return answers
 
 
+@pytest.mark.slow
 async def test_concurrent_writers_get_consecutive_sequences(
     writers: list[AsyncConnection], connection: AsyncConnection, session_id: UUID
 ) -> None:
@@ -101,6 +102,7 @@ async def test_one_append_per_expected_sequence_succeeds(
     assert len(await read_log(connection, session_id)) == 1
 
 
+@pytest.mark.slow
 async def test_following_reader_sees_each_message_once_in_order(
     writers: list[AsyncConnection], connection: AsyncConnection, session_id: UUID
 ) -> None:
@@ -283,6 +285,7 @@ CHURN: list[Callable[[AsyncConnection, UUID, str], Call]] = [
 ]
 
 
+@pytest.mark.slow
 async def test_mixed_writes_do_not_deadlock(
     writers: list[AsyncConnection], connection: AsyncConnection
 ) -> None:

@@ -61,6 +61,7 @@ async def test_request_that_creates_a_session_states_machine_and_key(
     assert await creators(connection) == [("laptop", await key_id_of(store, "laptop"), None)]
 
 
+@pytest.mark.slow
 async def test_clients_state_their_host(
     store: Store, database_url: str, tmp_path: Path, connection: AsyncConnection
 ) -> None:

@@ -59,6 +59,7 @@ async def rows_of_sessions(conn: AsyncConnection) -> Rows:
     return rows
 
 
+@pytest.mark.slow
 async def test_stores_the_same_rows_as_single_appends(
     store: Store, connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

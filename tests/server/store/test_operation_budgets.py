@@ -254,6 +254,7 @@ OPERATIONS: dict[str, Callable[[AsyncConnection], Awaitable[object]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("ASH_DIRECT_URL" in os.environ, reason="a pooler changes connections")
 @not_on_cluster("rows are counted on one server")
 async def test_operations_keep_their_budgets(meter: Meter) -> None:

@@ -142,6 +142,7 @@ def test_schema_file_has_the_tables_and_the_view_of_the_code() -> None:
     assert SCHEMA_FILE.read_text() == written_schema()
 
 
+@pytest.mark.slow
 def test_schema_file_makes_the_same_store_as_the_migrations(server_url: str, bare_database_url: str) -> None:
     with new_database(server_url) as name:
         migrated = at_database(server_url, name)
@@ -213,6 +214,7 @@ def test_alembic_command_works_in_checkout() -> None:
     assert "CREATE TABLE messages" in printed.stdout
 
 
+@pytest.mark.slow
 def test_migrations_are_complete_and_can_be_undone(bare_database_url: str) -> None:
     run = partial(alembic, bare_database_url)
 

@@ -83,6 +83,7 @@ async def rest_of(subscription: AsyncGenerator[ChatEvent, None]) -> list[ChatEve
 # --- Opening
 
 
+@pytest.mark.slow
 async def test_opens_the_embedded_server(tmp_path: Path) -> None:
     for _ in range(2):  # created, then opened again
         async with Store.open(home=tmp_path) as store:
@@ -131,6 +132,7 @@ def test_temporary_internal_errors_mean_that_the_database_does_not_answer(error:
         raise psycopg.errors.DataCorrupted
 
 
+@pytest.mark.slow
 async def test_statement_timeout(database_url: str) -> None:
     statements = StatementOptions(timeout=1)
     with psycopg.connect(database_url) as other:
@@ -156,6 +158,7 @@ async def test_only_reads_have_a_default_timeout(database_url: str) -> None:
         assert [each.id for each in (await store.sessions.list_sessions()).sessions] == [created.id]
 
 
+@pytest.mark.slow
 def test_import_is_cheap() -> None:
     """`import ash_server` loads no module, and the store neither the web framework nor the command line."""
     script = """
@@ -517,6 +520,7 @@ async def test_first_subscriber_starts_listening(
         await wait_for_listener(connection)
 
 
+@pytest.mark.slow
 async def test_subscriptions_end_with_the_session_and_the_store(database_url: str) -> None:
     async with Store.open(database_url) as store:
         deleted, kept = [(await store.sessions.create()).id for _ in range(2)]
@@ -554,6 +558,7 @@ async def test_locked_session_does_not_exhaust_the_pool(
 # --- Documentation
 
 
+@pytest.mark.slow
 def test_reference_example_prints_the_documented_output(database_url: str) -> None:
     program, output = re.findall(r"```(?:python)?\n(.*?)```", REFERENCE.read_text(), re.DOTALL)[:2]
     done = subprocess.run(

@@ -133,6 +133,7 @@ async def test_place_and_time_are_the_first_known_ones(
     assert rows == [(3, time // 1000)]
 
 
+@pytest.mark.slow
 async def test_values_of_any_record_are_stored(
     store: Store, session_id: UUID, connection: AsyncConnection
 ) -> None:

@@ -256,6 +256,7 @@ async def test_order_of_calls_and_results_does_not_depend_on_batches(
     await check_counters(connection)
 
 
+@pytest.mark.slow
 async def test_values_of_any_record_are_stored(
     store: Store, session_id: UUID, connection: AsyncConnection
 ) -> None:

@@ -184,6 +184,7 @@ async def test_deleted_session_has_no_rows(store: Store, connection: AsyncConnec
     assert await read_rows(connection) == {"answers": [], "sums": [], "calls": [], "counters": counters}
 
 
+@pytest.mark.slow
 @not_on_cluster("backups of clusters are restored into other databases")
 async def test_backup_has_the_rows(database_url: str, bare_database_url: str, tmp_path: Path) -> None:
     async with Store.open(database_url) as store:

@@ -202,6 +202,7 @@ def test_is_the_same_text_each_time(agent: str) -> None:
     assert first == second
 
 
+@pytest.mark.slow
 def test_session_of_each_format_is_read_back(tmp_path: Path) -> None:
     """Reads the first sample of each format with a conversation."""
     if not sample_folders():

@@ -150,6 +150,7 @@ def sources(values: list[dict[str, Any]]) -> list[str]:
     return sorted(each["source"] for each in values)
 
 
+@pytest.mark.slow
 async def test_a_transcript_that_turns_up_replaces_the_prompts(
     store: Store, claude_home: Path, database_url: str, tmp_path: Path
 ) -> None:
@@ -243,6 +244,7 @@ async def test_prompts_of_a_deleted_transcript_are_listed_again(store: Store, cl
     assert ("claude_history", "Raise the sail.", 1) in await listed(store)
 
 
+@pytest.mark.slow
 async def test_push_stores_the_same_prompts_and_not_those_of_transcripts(
     store: Store, claude_home: Path, database_url: str
 ) -> None:
@@ -298,6 +300,7 @@ async def test_counts_what_was_lost_and_what_is_not_stored(store: Store, claude_
     ]
 
 
+@pytest.mark.slow
 async def test_a_server_of_one_user_counts_what_is_not_stored(
     store: Store, claude_home: Path, database_url: str
 ) -> None:

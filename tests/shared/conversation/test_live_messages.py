@@ -135,6 +135,7 @@ def test_updates_of_samples_add_up(name: str) -> None:
     assert sums_of_updates(SAMPLES[name]) == sums(originals(SAMPLES[name]))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not TRANSCRIPTS, reason="no corpus")
 def test_updates_of_transcripts_add_up() -> None:
     for path in TRANSCRIPTS:

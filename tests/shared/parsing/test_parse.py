@@ -171,6 +171,7 @@ def test_discovers_a_provider_module(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert discovered["hum"].wire_type({}).parse({"hum": "mm"}).blocks == [{"type": "text", "text": "mm"}]
 
 
+@pytest.mark.slow
 def test_library_depends_on_pydantic_and_msgspec_only() -> None:
     code = (
         "import sys, ash_shared\n"
@@ -186,6 +187,7 @@ def test_library_depends_on_pydantic_and_msgspec_only() -> None:
     assert {name for name in loaded if not name.startswith(("_", "sitecustomize"))} - allowed == set()
 
 
+@pytest.mark.slow
 def test_library_does_no_io() -> None:
     sources = Path(providers.__file__).parents[1].rglob("*.py")
     forbidden = (

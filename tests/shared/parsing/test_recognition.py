@@ -62,6 +62,7 @@ def variants(text: str) -> Iterator[Record]:
             yield from ({name: record[name] for name in record if name != dropped} for dropped in record)
 
 
+@pytest.mark.slow
 def test_marks_agree_with_recognition_on_vectors() -> None:
     assert mismatches(record for vector in vectors() for record in variants(vector.raw)) == []
 
@@ -80,12 +81,14 @@ values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.dictionaries(names | st.just("type"), values, max_size=5))
 def test_marks_agree_with_recognition_on_random_records(record: Record) -> None:
     assert mismatches(iter([record])) == []
 
 
+@pytest.mark.slow
 def test_recognized_record_reads_the_same_if_its_source_is_declared() -> None:
     records = [record for vector in vectors() for record in variants(vector.raw) if first_provider(record)]
 

@@ -397,6 +397,7 @@ def test_provider_of_codex_is_in_its_first_record() -> None:
     assert attributes["gen_ai.provider.name"] == "azure.ai.openai"
 
 
+@pytest.mark.slow
 def test_parameters_of_gemini_are_json_schema() -> None:
     from google.genai.types import Type
 

@@ -1125,6 +1125,7 @@ def _texts(messages: list[Json]) -> list[Json]:
     ]
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(LOGS, st.booleans())
 def test_messages_are_valid_and_complete(events: list[Json], is_typed: bool) -> None:
@@ -1168,6 +1169,7 @@ _RETRACTION: st.SearchStrategy[Any] = st.tuples(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(st.one_of(_PROMPT, _PROMPT, _BARE, _BARE, _INJECTED, _TURN_EVENT, _RETRACTION), max_size=30)
@@ -1212,6 +1214,7 @@ _HOSTILE = st.lists(
 ).map("".join)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["user", "assistant", "tool"]), _HOSTILE), min_size=1, max_size=5))
 def test_prompts_can_be_read_back(conversation: list[tuple[str, str]]) -> None:

@@ -524,6 +524,7 @@ def test_any_log_has_messages_and_chunks(events: list[Json], cut: int) -> None:
         }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_hostile_logs_take_linear_time() -> None:
     calls = [CALL, RESULT] * 5_000
     pieces = [wire_event("assistant_chunk", text="x" * 50, **R2)] * 20_000

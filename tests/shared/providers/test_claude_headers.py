@@ -56,6 +56,7 @@ def test_last_cost_of_a_line_counts() -> None:
     assert describe_message("".join(texts), "claude").header.stated_total == StatedTotal(2_000_000_000)
 
 
+@pytest.mark.slow
 def test_lines_without_a_header_are_known_by_their_keys(claude_family: list[Path]) -> None:
     """An empty model adds nothing to the header, but is one of its keys."""
     lines = (

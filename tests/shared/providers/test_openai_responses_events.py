@@ -714,6 +714,7 @@ def test_captured_streams_match_their_responses() -> None:
     assert compared >= 30
 
 
+@pytest.mark.slow
 def test_response_after_a_broken_stream_adds_the_rest() -> None:
     for records in _records("openai_responses_stream"):
         ids = [record["response"]["id"] for record in records if record["type"] == "response.created"]
@@ -765,6 +766,7 @@ def test_complete_response_matches_its_stream() -> None:
     assert compared >= 40
 
 
+@pytest.mark.slow
 def test_many_items_take_linear_time() -> None:
     """Searching all emitted items for each item would take more than a minute."""
     count = 20_000

@@ -36,6 +36,7 @@ def everything(node: Any) -> Iterator[dict[str, Any]]:
         yield from everything(child)
 
 
+@pytest.mark.slow
 def test_stored_document_is_current() -> None:
     """The order of sets, which follows the hash seed of the process, does not show in the document."""
     assert (FOLDER / "openapi.json").read_text() == openapi_json(), "run `make openapi`"
@@ -49,6 +50,7 @@ def test_typescript_types_are_current() -> None:
     )
 
 
+@pytest.mark.slow
 async def test_document_is_served(client: AsyncClient) -> None:
     served = await client.get("/openapi.json")
 

@@ -40,6 +40,7 @@ async def test_accepts_its_own_host_names_only(client: AsyncClient, host: str, s
     assert status == 200 or response.json()["code"] == "host_not_allowed"
 
 
+@pytest.mark.slow
 async def test_checks_the_host_name_of_each_page(client: AsyncClient) -> None:
     paths = ("/docs", "/openapi.json", "/login", "/")
     hosts = {"localhost:4100": 200, "evil.example": 421}

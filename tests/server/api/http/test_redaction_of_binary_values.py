@@ -100,6 +100,7 @@ def test_no_response_shows_a_part(shared_server: str, session_id: str) -> None:
     assert export.count(HIDDEN) == 4 * len(list(rows()))
 
 
+@pytest.mark.slow
 def test_no_stream_shows_a_part(shared_server: str, session_id: str) -> None:
     address = f"{shared_server}/api/sessions/{session_id}/events"
     texts = dict[str, str]()

@@ -180,6 +180,7 @@ def test_no_response_shows_a_part(shared_server: str, session_id: str) -> None:
     assert [label for label in ALL if f"[redacted: {label}]" not in export] == []
 
 
+@pytest.mark.slow
 def test_no_name_shows_a_part(shared_server: str, named: list[str]) -> None:
     addresses = [
         "/api/sessions?limit=1000",

@@ -59,6 +59,7 @@ async def has_hit(client: AsyncClient, session_id: str, word: str) -> bool:
     return bool((await client.get(f"/api/sessions/{session_id}/search?q={word}")).json()["hits"])
 
 
+@pytest.mark.slow
 async def test_no_read_shows_a_secret(client: AsyncClient, session_id: str) -> None:
     api = [f"/api/sessions/{session_id}{read}" for read in READS]
     addresses = [
@@ -311,6 +312,7 @@ async def test_rejects_other_values(client: AsyncClient, session_id: str, query:
     assert [TOKEN in each.text for each in answers] == [False] * len(routes)
 
 
+@pytest.mark.slow
 async def test_redacting_key(store: Store) -> None:
     secret = "s" * 32
     text = new_key_text()

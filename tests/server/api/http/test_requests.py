@@ -38,6 +38,7 @@ async def test_responses_have_a_request_id(
         assert is_kept or re.fullmatch("[0-9a-f]{32}", id)
 
 
+@pytest.mark.slow
 def test_server_logs_requests_as_json(server_url: str, template: str, tmp_path: Path) -> None:
     with new_database(server_url, f"TEMPLATE {template} STRATEGY FILE_COPY") as name:
         settings = {"ASH_LOG_LEVEL": "info", "ASH_LOG_FORMAT": "json"}

@@ -322,6 +322,7 @@ def test_accepts_long_headers_below_the_limit(server: str) -> None:
     assert answer_to(server, request).startswith("HTTP/1.1 200 ")
 
 
+@pytest.mark.slow
 def test_header_timeout(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """For a header without an end, in the first or a later request of a connection, and for silence."""
     started = b"GET /health/live HTTP/1.1\r\nHost: a\r\n"

@@ -190,6 +190,7 @@ async def test_a_deleted_session_is_noticed(store: Store, other: Store) -> None:
     assert sequence == 1
 
 
+@pytest.mark.slow
 async def test_two_processes_append_to_one_session(
     store: Store, other: Store, session_id: UUID, outcomes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

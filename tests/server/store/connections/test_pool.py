@@ -214,6 +214,7 @@ async def test_empty_version_table_has_no_revision(database_url: str) -> None:
         assert await current_revision(conn) is None
 
 
+@pytest.mark.slow
 def test_connecting_does_not_import_migration_tools() -> None:
     probe = (
         "import sys, ash_server.store.schema.migrations; print({'alembic', 'sqlalchemy'} & set(sys.modules))"

@@ -91,6 +91,7 @@ def test_upgrade_of_a_database_of_another_owner(
     )
 
 
+@pytest.mark.slow
 async def test_owner_can_do_everything(admin: psycopg.Connection, owned: str, tmp_path: Path) -> None:
     admin.execute(f'{CREATED} GRANT {APP_ROLE} TO "{OWNER}"'.encode())
     admin.execute(f'CREATE DATABASE copy OWNER "{OWNER}"')

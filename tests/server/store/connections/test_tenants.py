@@ -131,6 +131,7 @@ async def test_role_reads_only_version_of_other_tables(pool: Pool) -> None:
     assert readable == {"alembic_version"}
 
 
+@pytest.mark.slow
 def test_only_listed_modules_open_connections() -> None:
     opening = {
         str(path.relative_to(ROOT)): openers
@@ -208,6 +209,7 @@ def openers_of(source: str) -> set[str]:
 # --- Rows
 
 
+@pytest.mark.slow
 async def test_other_tenant_has_no_rows(store: Store, pool: Pool, other: Tenant) -> None:
     session_id = await fill(store)
     await store.keys.create(DEFAULT.name, NewKey("laptop", "ash_000000", bytes(32), ("read",), None))

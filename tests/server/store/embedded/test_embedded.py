@@ -131,6 +131,7 @@ def fake_server(folder: Path, output: str) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("initialized")
 def test_database_survives_server_stop(data: Path) -> None:
     with EmbeddedPostgres(data) as server:
@@ -143,6 +144,7 @@ def test_database_survives_server_stop(data: Path) -> None:
         assert ask(server.url("ash"), "select seven from kept") == [(7,)]
 
 
+@pytest.mark.slow
 def test_settings_do_not_depend_on_environment(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     environment = {"PGPORT": "6000", "PGCLIENTENCODING": "LATIN1", "LC_ALL": "C", "TZ": "Asia/Tokyo"}
     for name, value in environment.items():
@@ -165,6 +167,7 @@ def test_settings_do_not_depend_on_environment(data: Path, monkeypatch: pytest.M
     assert expected == {str(name): value for name, value in shown if name in expected}
 
 
+@pytest.mark.slow
 def test_data_folder_and_log_are_private(data: Path) -> None:
     with EmbeddedPostgres(data, durable=False) as server:
         with pytest.raises(psycopg.Error):
@@ -216,6 +219,7 @@ def test_restarts_killed_server(data: Path, pid: str) -> None:
         assert ask(server.url(), "select seven from kept") == [(7,)]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("initialized")
 def test_starts_despite_socket_of_another_process(data: Path) -> None:
     with EmbeddedPostgres(data) as server:
@@ -240,6 +244,7 @@ def closing_connections(path: Path) -> Iterator[None]:
             thread.join()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("initialized")
 def test_starts_despite_broken_pid_file(data: Path) -> None:
     server = EmbeddedPostgres(data, durable=False).start()
@@ -440,6 +445,7 @@ def test_finds_newest_binaries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert majors == {None: "17", 17: "17", 15: "15", 14: "17", 16: "17"}
 
 
+@pytest.mark.slow
 @only_root
 def test_root_owns_data_files(data: Path) -> None:
     if subprocess.run(["unshare", "--user", "true"], capture_output=True, check=False).returncode:

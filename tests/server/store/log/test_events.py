@@ -150,6 +150,7 @@ async def test_collapse_omits_chunks_of_complete_events(
     ]
 
 
+@pytest.mark.slow
 async def test_concurrent_writers_leave_no_gap(
     connection: AsyncConnection, session_id: UUID, database_url: str
 ) -> None:
@@ -385,6 +386,7 @@ MIGRATED = """
 """
 
 
+@pytest.mark.slow
 @not_on_cluster("distributed tables are not downgraded")
 async def test_migration_counts_stored_errors_and_events(
     connection: AsyncConnection, session_id: UUID, database_url: str

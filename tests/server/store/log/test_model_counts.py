@@ -104,6 +104,7 @@ async def test_changes_keep_the_counts(store: Store, session: UUID, connection: 
         assert (name, (await kept_models(connection, session)).settled > SETTLED) == (name, True)
 
 
+@pytest.mark.slow
 async def test_a_deletion_keeps_what_is_settled_before(
     store: Store, session: UUID, connection: AsyncConnection
 ) -> None:
@@ -125,6 +126,7 @@ async def test_other_parsers_count_again(
     assert (await kept_models(connection, session)).parser_version == 10_000
 
 
+@pytest.mark.slow
 async def test_answers_that_state_no_model_have_the_last_one_of_the_session(store: Store) -> None:
     session = (await store.sessions.create(source="codex")).id
     for model in ("gpt-x", "gpt-y"):

@@ -250,6 +250,7 @@ async def differs_from_rest(store: Store, case: Case) -> bool:
     return logs[0] != logs[1] or any(ours.get(name) != theirs.get(name) for name in names)
 
 
+@pytest.mark.slow
 async def test_nothing_of_deleted_sessions_remains(store: Store, tables: AsyncConnection) -> None:
     created = [await store.sessions.create(title=CANARY, metadata={CANARY: CANARY}) for _ in CASES]
     for session, case in zip(created, CASES.values(), strict=True):
@@ -293,6 +294,7 @@ def files_with(conn: psycopg.Connection, text: str) -> list[str]:
     return [name for name, data in conn.execute(query) if text.encode() in data]
 
 
+@pytest.mark.slow
 async def test_follower_receives_the_retraction_once(store: Store) -> None:
     assert [name for name, case in CASES.items() if not await is_retracted_once(store, case)] == []
 

@@ -120,6 +120,7 @@ def constants() -> Iterator[str]:
                 yield node.value
 
 
+@pytest.mark.slow
 def test_statements_stay_within_sessions() -> None:
     statements = {text for text in constants() if re.search(rf"\b(?:FROM|INTO|UPDATE) (?:{TABLES})\b", text)}
     statements -= ONLY_WITHOUT_CITUS

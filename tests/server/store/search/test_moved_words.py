@@ -146,6 +146,7 @@ async def test_only_the_replaced_part_is_indexed_again(
     ]
 
 
+@pytest.mark.slow
 async def test_deletions_before_the_words_are_moved_move_them_at_once(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,6 +214,7 @@ async def test_deleted_words_are_gone_after_a_rebuild_that_is_not_indexed(
     assert not any(CANARY in row[-1] for row in await words_of(tables, session))
 
 
+@pytest.mark.slow
 async def test_searches_find_what_has_been_moved(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Results belong to their events, also between words that wait for a move."""
     monkeypatch.setattr(moved_words, "_MAX_ROWS", 20)

@@ -417,6 +417,7 @@ async def page_of(store: Store, session: Session) -> list[str]:
     return await pieces_of(store, write_html(store, session))
 
 
+@pytest.mark.slow
 async def test_html_page_is_self_contained(
     store: Store, connection: AsyncConnection, stored: Session
 ) -> None:

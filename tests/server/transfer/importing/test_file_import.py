@@ -265,6 +265,7 @@ async def test_results_do_not_depend_on_the_batch_size(
     assert await importer.exported() == b"a\nb\nc\nd\n"
 
 
+@pytest.mark.slow
 @not_on_cluster("statistics of earlier tests remain in its database")
 async def test_looks_stored_lines_up_by_index(importer: Importer) -> None:
     await importer(b"a\n" * 2000)

@@ -52,6 +52,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.sampled_from(TOOLS), VALUES, VALUES)
 def test_any_call_is_read(tool: str, call_input: Any, structured: Any) -> None:
     facts = facts_of_call(tool, call_input, structured)

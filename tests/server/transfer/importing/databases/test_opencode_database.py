@@ -183,6 +183,7 @@ async def test_secrets_are_never_read(store: Store, database: Path) -> None:
     assert not [text for text in texts if SECRET in text or "evt_1" in text]
 
 
+@pytest.mark.slow
 async def test_importing_again_appends_new_and_changed_rows(store: Store, database: Path) -> None:
     await import_paths(store, [database], ImportOptions())
     first = await exported(store)
@@ -424,6 +425,7 @@ async def test_sessions_have_titles_times_and_parents(store: Store, database: Pa
     }
 
 
+@pytest.mark.slow
 async def test_a_session_that_was_moved_into_the_database_stays_one_session(
     store: Store, database: Path
 ) -> None:
