@@ -224,7 +224,7 @@ class SessionPage extends SessionView {
     if (number < this.factsOf.shown) return; // later ones are shown
     this.factsOf.shown = number;
     this.changes.plan = facts?.plan;
-    this.facts = { ...this.facts, summary, usage: usage?.answers ? usage : undefined, plan: facts?.plan };
+    this.facts = { ...this.facts, summary, usage, plan: facts?.plan };
     if (changes) this.autoScroll.paint(() => this.turnChanges.show(changes));
     if (counts) this.filters.setTotals({ ...counts, errors: this.session.errorCount });
     this.header.show(this.session, this.facts);

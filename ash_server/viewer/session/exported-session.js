@@ -36,13 +36,12 @@ class ExportedView extends SessionView {
 export function showExportedSession() {
   const session = readJson("session");
   const { plan, report } = readJson("changes") ?? {};
-  const usage = readJson("usage");
   const view = new ExportedView({ addressOf: ({ event }) => `#e-${encodeURIComponent(event.id)}` });
   const changes = changesPanel(view, plan, report);
   const header = new SessionHeader({ hasList: false });
   header.show(session, {
     summary: readJson("summary"),
-    usage: usage?.answers ? usage : undefined,
+    usage: readJson("usage"),
     plan,
     onChanges: report && (() => changes.open()),
     onPlan: () => changes.open({ isPlan: true }),

@@ -54,7 +54,7 @@ export class SessionHeader {
       span(session),
       ...counts(session, summary),
       tokens(summary),
-      cost(usage ?? usageOf(summary)),
+      cost(usage?.answers ? usage : usageOf(summary)),
       errors(session, summary, onError),
       unrecognised(session, onUnrecognised),
       changedFiles(session, onChanges),
