@@ -413,6 +413,10 @@ class Parsed(HTMLParser):
         self._within = ""
 
 
+ELEMENTS = ["changes", "events", "script", "session", "style", "summary", "title", "usage"]
+"""The elements of a page that have a text."""
+
+
 async def page_of(store: Store, session: Session) -> list[str]:
     return await pieces_of(store, write_html(store, session))
 
@@ -424,16 +428,7 @@ async def test_html_page_is_self_contained(
     page = Parsed("".join(await page_of(store, stored)))
     events = await get_events_since(connection, stored.id, 0, limit=1000, collapse=True)
 
-    assert sorted(page.texts) == [
-        "changes",
-        "events",
-        "script",
-        "session",
-        "style",
-        "summary",
-        "title",
-        "usage",
-    ]
+    assert sorted(page.texts) == ELEMENTS
     assert json.loads(page.texts["events"]) == [json.loads(event.wire()) for event in events]
     assert Session.model_validate_json(page.texts["session"]) == stored
     assert page.texts["title"] == "Tide clock an hour late after the change to summer time · Ash"
@@ -494,16 +489,7 @@ async def test_hostile_texts_cannot_leave_their_element(
 
     page = Parsed("".join(await page_of(store, named)))
 
-    assert sorted(page.texts) == [
-        "changes",
-        "events",
-        "script",
-        "session",
-        "style",
-        "summary",
-        "title",
-        "usage",
-    ]
+    assert sorted(page.texts) == ELEMENTS
     assert json.loads(page.texts["events"])[-1]["payload"] == {"text": HOSTILE}
     assert json.loads(page.texts["session"])["metadata"][HOSTILE] == HOSTILE
     assert page.texts["title"] == f"{HOSTILE} · Ash"
