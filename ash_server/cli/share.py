@@ -89,7 +89,16 @@ async def _share(store: ReadStore, change: StoreToChange, reference: str, option
     warn(f"{secrets if findings.total else 'no secrets found'}; {UNKNOWN_FORMS}")
     await change.confirm(store, "Share 1 session", asks_locally=sys.stdin is not None and sys.stdin.isatty())
     new = await store.share_session(session.id, options)
-    return f"{(store.url or Settings.load().public_url or own_url()).rstrip('/')}{new.path}"
+    return f"{_server_url(store).rstrip('/')}{new.path}"
+
+
+def _server_url(store: ReadStore) -> str:
+    """Return the address for links. Without a configured one, warn that it is a guess."""
+    if configured := store.url or Settings.load().public_url:
+        return configured
+    guessed = own_url()
+    warn(f"the link begins with {guessed}; set ASH_PUBLIC_URL if others reach the server at another address")
+    return guessed
 
 
 async def _list(store: ReadStore, reference: str) -> list[Share]:

@@ -67,6 +67,7 @@ async def test_links_are_created_listed_and_revoked(store: Store, environment: d
     run(environment, "keys", "create", "laptop")
     created = run(environment, "share", "secrets", "--expires", "2d")
     clean = run(environment, "share", "clean")
+    public = run(environment | {"ASH_PUBLIC_URL": "https://ash.example/"}, "share", "clean")
     listed = run(environment, "share", "secrets", "--list")
     match = re.fullmatch(r"http://127\.0\.0\.1:4100/shares/(\S{36})#[A-Za-z0-9]{43}\n", created.out)
     assert match is not None, created
@@ -77,7 +78,13 @@ async def test_links_are_created_listed_and_revoked(store: Store, environment: d
     assert (refused.code, "Create a key first" in refused.err) == (1, True)
     assert "6 secrets found, hidden by the link; secrets of unknown forms are not found" in created.err
     assert TOKEN not in created.err
-    assert clean.err == "ash: no secrets found; secrets of unknown forms are not found\n"
+    assert clean.err.splitlines() == [
+        "ash: no secrets found; secrets of unknown forms are not found",
+        "ash: the link begins with http://127.0.0.1:4100; set ASH_PUBLIC_URL if others reach the server at "
+        "another address",
+    ]
+    assert public.out.startswith("https://ash.example/shares/")
+    assert public.err == "ash: no secrets found; secrets of unknown forms are not found\n"
     assert match[1] in listed.out
     assert "up to message 3" in listed.out
     assert (revoked.out, unknown.code, too_long.code) == ("revoked\n", 1, 2)
