@@ -91,7 +91,12 @@ def _import(paths: tuple[Path, ...], options: ImportOptions, as_json: bool) -> i
     """Import the paths; without any, everything that is discovered."""
     from ash_server.cli.common.store import with_store
     from ash_server.cli.import_.files import import_discovered, import_paths
-    from ash_server.cli.import_.report import print_report, print_report_json, warn_of_problems
+    from ash_server.cli.import_.report import (
+        print_report,
+        print_report_json,
+        warn_of_problems,
+        warn_of_skipped,
+    )
 
     warn_of_unknown_source(options.source)
     report = with_store(
@@ -101,4 +106,5 @@ def _import(paths: tuple[Path, ...], options: ImportOptions, as_json: bool) -> i
     )
     (print_report_json if as_json else print_report)(report)
     warn_of_problems(report)
+    warn_of_skipped(report)
     return 0 if report.complete else 1

@@ -4,7 +4,7 @@ import asyncio
 import os
 import time
 from asyncio import TaskGroup
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -55,6 +55,8 @@ class ImportReport:
     total: ImportResult = field(default_factory=ImportResult)
     copies: Mapping[UUID, Copy] = field(default_factory=dict)
     """The marks of the sessions that are copies or forks."""
+    skipped: Counter[str] = field(default_factory=Counter)
+    """Numbers of files in folders that are no transcripts by their names, by suffix."""
     seconds: float = 0
 
     @property
@@ -80,10 +82,14 @@ class ImportReport:
         """Add the outcomes of further files."""
         self.imported |= other.imported
         self.unread += other.unread
+        self.skipped |= other.skipped
         self.total.add(other.total)
 
     def add_unread(self, error: OSError) -> None:
         self.unread.append(UnreadFile.from_error(error))
+
+    def add_skipped(self, path: Path) -> None:
+        self.skipped[path.suffix] += 1
 
 
 async def import_paths(store: Store, paths: Iterable[Path], options: ImportOptions) -> ImportReport:
@@ -180,7 +186,8 @@ def list_files(
     by_real_path: dict[Path, Path] = {}
     for path in paths:
         errors_before = len(report.unread)
-        files = list(find_files(path, homes, report.add_unread, access, source=source))
+        on_error, on_skipped = report.add_unread, report.add_skipped
+        files = list(find_files(path, homes, on_error, access, source=source, on_skipped=on_skipped))
         if not files and len(report.unread) == errors_before:
             reason = _NO_TRANSCRIPT if path.is_dir() else "contains no session"
             report.unread.append(UnreadFile(str(path), reason))

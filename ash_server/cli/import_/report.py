@@ -15,6 +15,7 @@ from ash_server.transfer.importing.file_import import ImportedFile
 from ash_server.transfer.importing.result import ImportOutcome, ImportResult, LineProblem
 
 _MAX_SHOWN_PROBLEMS = 20
+_MAX_SHOWN_SUFFIXES = 5
 
 
 def print_report(report: ImportReport) -> None:
@@ -22,8 +23,8 @@ def print_report(report: ImportReport) -> None:
     sessions = counted(len(report.session_ids), "session")
     click.echo(
         f"{sessions}{_format_copies(len(report.copies))}, messages: "
-        f"{counts['new']} new, {counts['existing']} already there, "
-        f"{counts['changed']} changed, {counts['refused']} refused"
+        f"{counts['new']:,} new, {counts['existing']:,} already there, "
+        f"{counts['changed']:,} changed, {counts['refused']:,} refused"
         f"{_format_count(counts['incomplete'], 'incomplete')}"
         f"{_format_count(counts['deleted'], 'deleted in Ash')}, in {report.seconds} s"
     )
@@ -60,12 +61,28 @@ def warn_of_problems(report: ImportReport) -> None:
         warn("existing messages were kept; use --replace to re-import")
 
 
+def warn_of_skipped(report: ImportReport) -> None:
+    """Count the files that folders contain besides transcripts."""
+    if not report.skipped:
+        return
+    shown = [
+        f"{count:,} {suffix or 'without suffix'}"
+        for suffix, count in report.skipped.most_common(_MAX_SHOWN_SUFFIXES)
+    ]
+    if len(report.skipped) > len(shown):
+        shown.append("…")
+    warn(
+        f"skipped {counted(report.skipped.total(), 'file')} with other names than transcripts ({', '.join(shown)}); "
+        "to read such a file, name it"
+    )
+
+
 def _format_copies(count: int) -> str:
-    return f" ({count} copied from others)" if count else ""
+    return f" ({count:,} copied from others)" if count else ""
 
 
 def _format_count(count: int, outcome: str) -> str:
-    return f", {count} {outcome}" if count else ""
+    return f", {count:,} {outcome}" if count else ""
 
 
 def _warn_of_lines(path: Path, result: ImportResult) -> None:
@@ -77,7 +94,7 @@ def _warn_of_lines(path: Path, result: ImportResult) -> None:
         warn(f"{_format_place(path, problem)}: {problem.kind}: {problem.reason} (at byte {problem.offset})")
     hidden = result.counts["changed"] + result.counts["refused"] - _MAX_SHOWN_PROBLEMS
     if hidden > 0:
-        warn(f"{path}: and {hidden} more lines")
+        warn(f"{path}: and {hidden:,} more lines")
 
 
 def _format_place(path: Path, problem: LineProblem) -> str:

@@ -60,7 +60,12 @@ def command(
         raise click.UsageError("--watch and --json exclude each other.")
     # Imported when needed: the store takes many times as long as the help.
     from ash_server.cli.import_.files import ImportReport
-    from ash_server.cli.import_.report import print_report, print_report_json, warn_of_problems
+    from ash_server.cli.import_.report import (
+        print_report,
+        print_report_json,
+        warn_of_problems,
+        warn_of_skipped,
+    )
     from ash_server.cli.push.files import PushOptions, push_paths, watch_paths
 
     warn_of_unknown_source(source)
@@ -68,6 +73,7 @@ def command(
     def show(report: ImportReport) -> None:
         (print_report_json if as_json else print_report)(report)
         warn_of_problems(report)
+        warn_of_skipped(report)
 
     options = PushOptions(paths, source, url, None if watches else wait, within)
     if watches:

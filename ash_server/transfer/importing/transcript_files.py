@@ -14,7 +14,11 @@ from ash_server.transfer.agents import AGENTS, COMPRESSED, DeclaredSource, Known
 from ash_server.transfer.importing import prompt_history
 from ash_server.transfer.importing.databases.conversation_files import conversation_at
 from ash_server.transfer.importing.databases.sessions import OtherDatabase, expand
-from ash_server.transfer.importing.databases.sqlite_snapshot import companions, is_database
+from ash_server.transfer.importing.databases.sqlite_snapshot import (
+    COMPANION_SUFFIXES,
+    companions,
+    is_database,
+)
 from ash_server.transfer.importing.documents import chat_histories, exports
 from ash_server.transfer.importing.documents.folders import folder_at
 
@@ -122,7 +126,7 @@ def is_compressed(path: Path) -> bool:
     return os.fspath(path).endswith(f".jsonl{COMPRESSED}")
 
 
-def find_files(
+def find_files(  # noqa: PLR0913  # all but the first three have defaults
     path: Path,
     homes: Iterable[Home],
     on_error: Callable[[OSError], None],
@@ -130,14 +134,16 @@ def find_files(
     known: "KnownFolders | None" = None,
     *,
     source: str | None = None,
+    on_skipped: Callable[[Path], None] = lambda _: None,
 ) -> Iterator[Path]:
     """Yield a file, or the transcripts in a folder, in order.
 
     Follows links and visits each folder once. Skips hidden files and, in a CLI's home, all files but transcripts: the
-    others contain settings and credentials. `source` is the declared format of a file.
+    others contain settings and credentials. Outside of homes, files with other names are passed to `on_skipped`.
+    `source` is the declared format of a file.
     """
     if path.is_dir():
-        yield from _FolderWalk(homes, on_error, access, known or KnownFolders()).walk(path)
+        yield from _FolderWalk(homes, on_error, access, known or KnownFolders(), on_skipped).walk(path)
     elif path.exists() and not path.is_file():
         on_error(OSError(EINVAL, "not a regular file", str(path)))
     else:
@@ -279,12 +285,14 @@ class _FolderWalk:
         on_error: Callable[[OSError], None],
         access: FileAccess,
         known: KnownFolders,
+        on_skipped: Callable[[Path], None],
     ) -> None:
         self._homes = list(homes)
         self._allowed = _allowed_entries(self._homes)
         self._on_error = on_error
         self._access = access
         self._known = known
+        self._on_skipped = on_skipped
         self._visited: dict[Path, _Listing] = {}
         self._above: dict[Path, list[Home]] = {}
 
@@ -370,6 +378,9 @@ class _FolderWalk:
         is_conversation = conversation_at(path) is not None
         is_known = is_named or is_conversation or path.name in _NAMES
         if not (is_known or path.suffix in _MARKDOWN):
+            is_companion = path.name.endswith(COMPANION_SUFFIXES)
+            if not is_companion and not self._homes_above(resolved.parent):
+                self._on_skipped(path)
             return None
         is_allowed = all(home.allows(resolved) for home in self._homes_above(resolved.parent))
         if not (is_allowed and self._is_in_place(path, resolved) and self._is_regular(path)):

@@ -162,6 +162,8 @@ def test_reports_lines_and_files_that_cannot_be_imported(ash: Ash, tmp_path: Pat
     written(tmp_path / "a/2.jsonl", "one\n\udcff\n")
     (tmp_path / "a/loop.jsonl").symlink_to("loop.jsonl")
     (tmp_path / "empty").mkdir()
+    for name in ("1.sse", "2.sse", "LICENSE"):
+        written(tmp_path / "a" / name, "{}\n")
 
     done = ash("import", "a", "absent.jsonl", "empty")
     assert (done.code, done.out.partition(", in ")[0]) == (
@@ -175,6 +177,8 @@ def test_reports_lines_and_files_that_cannot_be_imported(ash: Ash, tmp_path: Pat
         "ash: absent.jsonl: No such file or directory",
         "ash: a/1.jsonl:2: refused: contains a NUL byte, which PostgreSQL cannot store (at byte 5)",
         "ash: a/2.jsonl:2: refused: is not valid UTF-8 (at byte 4)",
+        "ash: skipped 3 files with other names than transcripts (2 .sse, 1 without suffix); to read such a file, "
+        "name it",
     ]
 
     written(tmp_path / "a/1.jsonl", "one\ntwo\nTHREE\n")

@@ -64,9 +64,12 @@ def is_database(path: Path, access: FileAccess = ANY_FILE) -> bool:
         return False
 
 
+COMPANION_SUFFIXES = ("-wal", "-shm", "-journal")
+
+
 def companions(database: Path) -> list[Path]:
     """Return the paths of the files that SQLite may have beside a database, which may be a link."""
-    return [_beside(real_path(database), suffix) for suffix in ("-wal", "-shm", "-journal")]
+    return [_beside(real_path(database), suffix) for suffix in COMPANION_SUFFIXES]
 
 
 @contextmanager

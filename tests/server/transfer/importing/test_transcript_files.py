@@ -250,3 +250,26 @@ def test_files_outside_of_all_homes_are_not_compared_with_each(
 
 def _raise(error: OSError) -> None:
     raise error
+
+
+def test_other_files_in_folders_are_skipped_and_reported(tmp_path: Path) -> None:
+    """Those of an agent's home are not: they are settings."""
+    names = [
+        "1.jsonl",
+        "1.sse",
+        "a/2.yaml",
+        "notes.md",
+        "opencode.db-wal",
+        ".hidden/3.txt",
+        ".claude/debug.txt",
+    ]
+    for name in names:
+        write(tmp_path / name, "{}")
+    skipped = list[Path]()
+
+    folders = [tmp_path, tmp_path / ".claude"]
+    homes = find_homes({}, tmp_path)
+    paths = [path for each in folders for path in find_files(each, homes, _raise, on_skipped=skipped.append)]
+
+    assert paths == [tmp_path / "1.jsonl"]
+    assert skipped == [tmp_path / "1.sse", tmp_path / "a/2.yaml"]
