@@ -52,6 +52,6 @@ class ProjectController(Controller):
 
 
 def _with_redacted_names(page: ProjectPage) -> ProjectPage:
-    """Take the names from redacted paths: the part of a secret after a slash is not recognised."""
+    """Take the names from redacted paths: the part of a secret after a slash is not recognized."""
     projects = [each.model_copy(update={"name": name_of(redact(each.path))}) for each in page.projects]
     return page.model_copy(update={"projects": projects})

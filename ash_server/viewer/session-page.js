@@ -270,7 +270,7 @@ class SessionPage extends SessionView {
     this.pendingSummary = { due, timer: setTimeout(update, due - Date.now()) };
   }
 
-  /** Go to the first record that was not recognised, loading it if needed. */
+  /** Go to the first record that was not recognized, loading it if needed. */
   async goToUnrecognised() {
     if (this.visitUnrecognised()) return;
     const event = await firstEvent(this.api, { type: "raw" });

@@ -317,11 +317,11 @@ class Retracted(_Wire):
 
 
 class RawRecord(_Wire):
-    """An unrecognised record and its format."""
+    """An unrecognized record and its format."""
 
     source: str
     raw: Any
-    """The unrecognised record, or its unrecognised part."""
+    """The unrecognized record, or its unrecognized part."""
 
 
 class TurnStartEvent(_Event):
@@ -479,7 +479,7 @@ class RetractionEvent(_Event):
 
 
 class RawEvent(_Event):
-    """An unrecognised record: shown, never dropped."""
+    """An unrecognized record: shown, never dropped."""
 
     type: Literal["raw"] = "raw"
     payload: RawRecord

@@ -66,7 +66,7 @@ class ParsedMessage(AshModel):
     """The result of parsing one message."""
 
     source: str
-    """The declared format, or else the recognised one."""
+    """The declared format, or else the recognized one."""
     kind: Kind
     role: Role
     parsed: list[MessageContent]

@@ -41,7 +41,7 @@ class ItemCounts(AshModel):
     system: int = 0
     """Notices, and messages that a tool wrote in the name of the user."""
     raw: int = 0
-    """Records and events that were not recognised."""
+    """Records and events that were not recognized."""
 
 
 class _Run(NamedTuple):

@@ -54,7 +54,7 @@ class SessionSummary(AshModel):
     errors: dict[str, int] = Field(default={})
     """Number of errors other than tool failures, by code."""
     unrecognised: int = 0
-    """Unrecognised records."""
+    """Unrecognized records."""
     compactions: int = 0
     """Number of times the history was summarised."""
     subagents: int = 0

@@ -106,7 +106,7 @@ async def test_header(page: Page, client: httpx2.AsyncClient, session: str, proj
     shown = await facts.all_text_contents()
     assert shown[0] == "Claude"
     assert shown[2:4] == ["7 events", "1 tool call"]
-    assert not [text for text in shown if "recognised" in text]
+    assert not [text for text in shown if "recognized" in text]
     labels = page.locator(".session-labels")
     await expect(labels.locator(".tag")).to_have_attribute("href", "/?tag=flaky")
     await expect(labels.locator(".session-note strong")).to_have_text("again")

@@ -1396,7 +1396,7 @@ async def test_event_types_named_like_object_members(page: Page, session: Sessio
 
     await session.add_events(*(wire_event(name, frames=[1]) for name in names))
 
-    await expect(page.locator(".raw-type")).to_have_text([f"Not recognised: {name}" for name in names])
+    await expect(page.locator(".raw-type")).to_have_text([f"Not recognized: {name}" for name in names])
 
 
 @pytest.mark.slow
@@ -1507,7 +1507,7 @@ async def test_header_facts(page: Page, session: Session) -> None:
         "5 events",
         "35 tokens + 1,000 read from the cache",
         "≈$0.000765",
-        "1 not recognised",
+        "1 not recognized",
     ]
     await facts.last.click()
     await expect(page.locator(".raw[data-event-id]")).to_be_focused()
@@ -1629,13 +1629,13 @@ async def test_header_counts_new_events(page: Page, session: Session) -> None:
         tool_call("2", turnId="t1"),
     )
     await expect(facts).to_contain_text("1 error")
-    await expect(facts).to_contain_text("1 not recognised")
+    await expect(facts).to_contain_text("1 not recognized")
     await expect(facts).to_contain_text("2 tool calls")
 
 
 @pytest.mark.slow
 async def test_header_links_to_unrecognised_records(page: Page, session: Session) -> None:
-    """Ignored records are recognised, and events of unknown types are not records."""
+    """Ignored records are recognized, and events of unknown types are not records."""
     unknown = {"type": "holo_frame", "uuid": "n2", "timestamp": "2026-03-10T11:00:06Z"}
     await session.write(
         {"type": "file-history-snapshot", "messageId": "n0", "snapshot": {}}, user("Go on.", "n1")

@@ -110,12 +110,12 @@ async def test_rows_by_day(page: Page, store: Store) -> None:
 
     assert await page.evaluate(SEEN) == [
         ["Today", [["Fix the paths", "Please.", "2 events", "2 subagents"]]],
-        ["Yesterday", [["Which tests fail?", "4 events", "1 error", "1 not recognised"]]],
+        ["Yesterday", [["Which tests fail?", "4 events", "1 error", "1 not recognized"]]],
         [
             "Tue, Feb 3",
             [["Of a session that is elsewhere", "Go on.", "subagent", "2 events"]],
         ],
-        ["Fri, Jan 2", [["7", "1 event", "1 not recognised"]]],
+        ["Fri, Jan 2", [["7", "1 event", "1 not recognized"]]],
     ]
     assert await page.inner_text(".list-status") == "6 sessions"
 

@@ -31,7 +31,7 @@ Parameter = TypeVar("Parameter", str, str | None)
 class Redaction(ASGIMiddleware):
     """Redacts whatever a route sends, so that no route can forget to.
 
-    Routes that cut, escape or encode texts redact them first, because the remains of a secret are not recognised here.
+    Routes that cut, escape or encode texts redact them first, because the remains of a secret are not recognized here.
     """
 
     scopes = (ScopeType.HTTP, ScopeType.WEBSOCKET)

@@ -93,7 +93,7 @@ function unknown(value) {
   const isRaw = textField(value, "type") === "raw" && Object.hasOwn(value, "raw");
   const { raw = value, rawType, reason, type: _, ...rest } = isRaw ? value : {};
   const name = isString(rawType) ? rawType : (textField(raw, "type") ?? kindOf(raw));
-  const explanation = fieldOf(REASONS, [isString(reason) ? reason : ""]) ?? "Not recognised";
+  const explanation = fieldOf(REASONS, [isString(reason) ? reason : ""]) ?? "Not recognized";
   return el(
     "div",
     { class: "raw", "data-block": "raw" },

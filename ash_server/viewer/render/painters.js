@@ -346,7 +346,7 @@ function raw({ event }) {
   return {
     kind: "raw",
     data: { "data-block": "raw" },
-    children: [el("span", { class: "raw-type" }, `Not recognised: ${name}`), jsonView(value)],
+    children: [el("span", { class: "raw-type" }, `Not recognized: ${name}`), jsonView(value)],
   };
 }
 

@@ -19,7 +19,7 @@ const KINDS = {
   results: { label: "Tool results", selector: ".tool-result, .tool-output", within: ":not(*)" },
   answers: { label: "Intermediate answers", selector: ".assistant-text:not([data-final])" },
   system: { label: "System messages", selector: ".notice, .user-message[data-synthetic]" },
-  raw: { label: "Not recognised", selector: ".raw[data-event-id]" },
+  raw: { label: "Not recognized", selector: ".raw[data-event-id]" },
 };
 
 const PRESETS = {

@@ -247,7 +247,7 @@ function unrecognised({ unrecognisedCount, eventCount }, onUnrecognised) {
   if (!unrecognisedCount) return undefined;
   const count = `${formatNumber(unrecognisedCount)} of ${pluralize(eventCount, "event")}`;
   const title = `${count}. Go to the first`;
-  return button({ class: "fact unrecognised", title }, `${formatNumber(unrecognisedCount)} not recognised`, () =>
+  return button({ class: "fact unrecognised", title }, `${formatNumber(unrecognisedCount)} not recognized`, () =>
     onUnrecognised?.(),
   );
 }

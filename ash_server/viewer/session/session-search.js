@@ -14,7 +14,7 @@ const TYPE_NAMES = {
   tool_call: "Tool call",
   tool_result: "Tool result",
   thinking_done: "Thinking",
-  raw: "Not recognised",
+  raw: "Not recognized",
 };
 
 /**

@@ -190,7 +190,7 @@ export class SessionView {
     if (this.isWhole()) this.announcer.show(`Error ${errors.indexOf(error) + 1} of ${errors.length}`);
   }
 
-  /** Go to the first loaded record that was not recognised; false if there is none. */
+  /** Go to the first loaded record that was not recognized; false if there is none. */
   visitUnrecognised() {
     const raw = this.renderer.inOrder.find(({ item }) => item.event.type === "raw");
     if (raw) this.visit(raw.element);

@@ -42,7 +42,7 @@ export function rowLink(session, { day, isLive, isSubagent, hasMachine, hasPerso
         ...amounts(session),
         errorCount > 0 && counted(errorCount, "error", "errors"),
         unrecognisedCount > 0 &&
-          el("span", { class: "fact unrecognised" }, `${formatNumber(unrecognisedCount)} not recognised`),
+          el("span", { class: "fact unrecognised" }, `${formatNumber(unrecognisedCount)} not recognized`),
         isLive && el("span", { class: "live-mark" }, "live"),
       ),
     ),

@@ -89,7 +89,7 @@ SESSIONS: dict[str, tuple[list[Event], dict[str, int]]] = {
         ],
         {"system": 3},
     ),
-    "not recognised": (
+    "not recognized": (
         [event("raw", source="claude", raw=1), event("hologram"), event("hologram", reason="deleted")],
         {"raw": 3},
     ),
