@@ -36,12 +36,16 @@ class ConversationReader(Resource):
         """Return the number of items that each filter of the viewer hides. Raises SessionNotFound."""
         return await count_items(self._connections.connection, self._save, session_id)
 
-    async def read_summary(self, session_id: UUID, *, is_bounded: bool = False) -> SessionSummary:
+    async def read_summary(
+        self, session_id: UUID, *, is_bounded: bool = False, is_priced: bool = True
+    ) -> SessionSummary:
         """Return the summary of a session. Raises SessionNotFound.
 
-        `is_bounded`: count only answers with known usage if more than 2,000 messages have not been counted yet.
+        `is_bounded`: count only answers with known usage if more than 2,000 messages have not been counted yet. Without
+        `is_priced`, there are no costs at API prices.
         """
-        return await read_summary(self._connections.connection, session_id, self._save, is_bounded=is_bounded)
+        connect, save = self._connections.connection, self._save
+        return await read_summary(connect, session_id, save, is_bounded=is_bounded, is_priced=is_priced)
 
     @property
     def _save(self) -> Connect | None:

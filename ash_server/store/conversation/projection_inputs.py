@@ -55,7 +55,12 @@ async def _read_standing(connect: Connect, session_id: UUID, *, whole: bool, red
 
 
 async def read_summary(
-    connect: Connect, session_id: UUID, save: Connect | None = None, *, is_bounded: bool = False
+    connect: Connect,
+    session_id: UUID,
+    save: Connect | None = None,
+    *,
+    is_bounded: bool = False,
+    is_priced: bool = True,
 ) -> SessionSummary:
     """Raises SessionNotFound. If many events had to be read, their totals are stored on a connection of `save`."""
     async with connect() as conn:
@@ -68,7 +73,7 @@ async def read_summary(
     fold, models = await read_summary_of_log(connect, save, session_id, copies, count_models)
     summary = SessionSummary.model_validate(fold.fields(open_turn, models))
     total = await read_total_spending(connect, session_id, own=partial(fold.spending, open_turn))
-    computed = await _read_computed_costs(connect, session_id)
+    computed = await _read_computed_costs(connect, session_id) if is_priced else {}
     return summary.model_copy(update={**(total or {}), **computed})
 
 

@@ -139,11 +139,12 @@ async def _changes_json(changes: PageChanges) -> str:
 
 
 async def _summary_json(store: Store, session: Session, *, redacts: bool) -> str:
-    """Return the summary as JSON; `null` if the session was deleted in the meantime."""
+    """Return the summary as JSON, without computed costs, which the usage has; `null` for a deleted session."""
     try:
-        summary = (await store.conversation.read_summary(session.id)).model_dump_json()
+        read = await store.conversation.read_summary(session.id, is_priced=False)
     except SessionNotFound:
         return "null"
+    summary = read.model_dump_json()
     return escape_script(redact_json(summary) if redacts else summary)
 
 
