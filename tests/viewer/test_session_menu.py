@@ -135,7 +135,6 @@ async def test_failure_restores_what_was_shown(page: Page, labelled: Labelled, c
     complaints[:] = [each for each in complaints if "507" not in each]
 
 
-@pytest.mark.slow
 async def test_labels_on_the_page(page: Page, labelled: Labelled) -> None:
     await page.goto(labelled.page)
     await page.get_by_role("button", name="Actions").click()
@@ -254,7 +253,6 @@ async def keyed(page: Page, store: Store) -> AsyncIterator[Labelled]:
         await page.goto("about:blank")  # before the server stops
 
 
-@pytest.mark.slow
 async def test_share_after_the_list_of_secrets(page: Page, keyed: Labelled) -> None:
     await opener(page).click()
     await choose(page, "Share…")

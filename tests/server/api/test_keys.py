@@ -122,7 +122,6 @@ def operation_id(case: Any) -> str:
 # --- Every route of the document, so that new ones are covered
 
 
-@pytest.mark.slow
 async def test_every_route_refuses_requests_without_valid_key(keyed_client: AsyncClient, red: Team) -> None:
     answers = {
         (method, path, name): answer
@@ -194,7 +193,6 @@ async def test_public_routes_answer_without_key(keyed_client: AsyncClient) -> No
     assert {path: (await keyed_client.get(path)).status_code for path in paths} == dict.fromkeys(paths, 200)
 
 
-@pytest.mark.slow
 async def test_sessions_of_other_tenants_do_not_exist(
     keyed_client: AsyncClient, red: Team, blue: Team
 ) -> None:
@@ -371,7 +369,6 @@ async def test_scopes_limit_routes(keyed_client: AsyncClient, store: Store, red:
     assert refused == expected
 
 
-@pytest.mark.slow
 async def test_refusal_names_the_missing_scope(keyed_client: AsyncClient, red: Team) -> None:
     path = f"/api/sessions/{red.session_id}"
     refused = [
@@ -813,7 +810,6 @@ async def test_revocation_cuts_off_a_ui_stream(keyed_server: str, store: Store, 
     assert (rest[-1], again.status_code) == ("data: [DONE]", 401)
 
 
-@pytest.mark.slow
 async def test_revocation_closes_websocket(keyed_server: str, store: Store, red: Team) -> None:
     address = f"{keyed_server.replace('http', 'ws')}/api/sessions/{red.session_id}/events/ws"
     headers = bearer(red.keys["read"])
@@ -1005,7 +1001,6 @@ async def test_cookie_changes_nothing_for_other_pages(keyed_client: AsyncClient,
     assert keyless_sign_in.status_code == 403
 
 
-@pytest.mark.slow
 async def test_revocation_ends_sign_in(
     keyed_client: AsyncClient, store: Store, red: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:

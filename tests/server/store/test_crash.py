@@ -86,7 +86,6 @@ class Writer:
             pass
 
 
-@pytest.mark.slow
 async def test_killed_database_loses_and_duplicates_no_messages(
     durable: EmbeddedPostgres, tmp_path: Path
 ) -> None:

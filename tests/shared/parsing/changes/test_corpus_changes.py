@@ -67,7 +67,6 @@ def is_like_an_editor(call_input: Any) -> bool:
     return isinstance(call_input, dict) and bool(CONTENT & call_input.keys() and PATHS & call_input.keys())
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="no ../shared/corpus next to the repository")
 def test_calls_of_samples() -> None:
     changing, unknown = Counter[str](), Counter[str]()
