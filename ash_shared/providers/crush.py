@@ -5,6 +5,7 @@ Rows change in place: a changed one is another line with the same key, and super
 """
 
 from collections.abc import Mapping
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -34,7 +35,7 @@ from ash_shared.records.contract import (
     control_record,
     unknown_record,
 )
-from ash_shared.records.fingerprints import RowTable, find_table
+from ash_shared.records.fingerprints import RowTable, recognize_row, wire_type_of_row
 from ash_shared.records.json_fields import (
     decode_arguments,
     input_at,
@@ -188,7 +189,6 @@ _TABLES: Mapping[str, RowTable] = {
         WireType(lambda row: control_record(row, "sessions")),
     ),
 }
-_UNKNOWN = WireType(lambda record: unknown_record(record, text_at(record, "table")))
 _OTHERS = frozenset({"content_json", "session_type"})
 """Columns of tables of other programs with the same names."""
 
@@ -213,21 +213,16 @@ def identify(row: Record) -> Identity:
     return Identity(session=text_at(row.get("columns"), "id"), body="")
 
 
-def wire_type(row: Record) -> WireType:
-    table = _TABLES.get(text_at(row, "table") or "")
-    return table.row if table else _UNKNOWN
-
-
 def recognize(row: Record) -> WireType | None:
-    table = find_table(row, _TABLES)
-    return table.row if table and _OTHERS.isdisjoint(row["columns"]) else None
+    wire_type = recognize_row(row, _TABLES)
+    return wire_type if wire_type and _OTHERS.isdisjoint(row["columns"]) else None
 
 
 PROVIDER = Provider(
     source="crush",
     recognize=recognize,
     marks=Marks(tables=_TABLES),
-    wire_type=wire_type,
+    wire_type=partial(wire_type_of_row, tables=_TABLES),
     parse_block=parse_block,
     header=header,
     identify=identify,

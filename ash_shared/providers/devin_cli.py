@@ -7,6 +7,7 @@ an earlier one, and to the nodes of a subagent its id, `agent`, and the call tha
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from ash_shared.model.blocks import (
@@ -32,7 +33,7 @@ from ash_shared.records.contract import (
     control_record,
     unknown_record,
 )
-from ash_shared.records.fingerprints import RowTable, find_table
+from ash_shared.records.fingerprints import RowTable, recognize_row, wire_type_of_row
 from ash_shared.records.json_fields import (
     count_at,
     decode_arguments,
@@ -186,7 +187,6 @@ _TABLES: Mapping[str, RowTable] = {
         WireType(lambda row: control_record(row, "sessions")),
     ),
 }
-_UNKNOWN = WireType(lambda record: unknown_record(record, text_at(record, "table")))
 
 
 def header(row: Record) -> RecordHeader:
@@ -217,21 +217,11 @@ def identify(row: Record) -> Identity:
     return Identity(session=text_at(columns, "id"), project=text_at(columns, "working_directory"), body="")
 
 
-def wire_type(row: Record) -> WireType:
-    table = _TABLES.get(text_at(row, "table") or "")
-    return table.row if table else _UNKNOWN
-
-
-def recognize(row: Record) -> WireType | None:
-    table = find_table(row, _TABLES)
-    return table.row if table else None
-
-
 PROVIDER = Provider(
     source="devin_cli",
-    recognize=recognize,
+    recognize=partial(recognize_row, tables=_TABLES),
     marks=Marks(tables=_TABLES),
-    wire_type=wire_type,
+    wire_type=partial(wire_type_of_row, tables=_TABLES),
     parse_block=parse_block,
     header=header,
     identify=identify,

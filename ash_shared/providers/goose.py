@@ -5,6 +5,7 @@ the same key, and supersedes the earlier one. The usage of a call is in a table 
 """
 
 from collections.abc import Mapping
+from functools import partial
 
 from ash_shared.model.blocks import (
     Block,
@@ -32,7 +33,7 @@ from ash_shared.records.contract import (
     control_record,
     unknown_record,
 )
-from ash_shared.records.fingerprints import RowTable, find_table
+from ash_shared.records.fingerprints import RowTable, recognize_row, wire_type_of_row
 from ash_shared.records.json_fields import (
     cost_at,
     count_at,
@@ -189,7 +190,6 @@ _TABLES: Mapping[str, RowTable] = {
         WireType(lambda row: control_record(row, "usage_ledger"), _usage_parts),
     ),
 }
-_UNKNOWN = WireType(lambda record: unknown_record(record, text_at(record, "table")))
 
 
 def header(row: Record) -> RecordHeader:
@@ -218,21 +218,11 @@ def identify(row: Record) -> Identity:
     return Identity(session=text_at(columns, "id"), project=text_at(columns, "working_dir"), body="")
 
 
-def wire_type(row: Record) -> WireType:
-    table = _TABLES.get(text_at(row, "table") or "")
-    return table.row if table else _UNKNOWN
-
-
-def recognize(row: Record) -> WireType | None:
-    table = find_table(row, _TABLES)
-    return table.row if table else None
-
-
 PROVIDER = Provider(
     source="goose",
-    recognize=recognize,
+    recognize=partial(recognize_row, tables=_TABLES),
     marks=Marks(tables=_TABLES),
-    wire_type=wire_type,
+    wire_type=partial(wire_type_of_row, tables=_TABLES),
     parse_block=parse_block,
     header=header,
     identify=identify,

@@ -8,7 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ash_shared.records.contract import WireType
+from ash_shared.records.contract import WireType, unknown_record
+from ash_shared.records.json_fields import text_at
 
 ENVELOPE_KEYS = frozenset({"messageID", "payload", "projectID", "sessionID"})
 """Keys of OpenCode's documents and the envelopes of Codex and Ash. Their `type` may also occur in other formats."""
@@ -90,13 +91,22 @@ class RowTable(NamedTuple):
     row: WireType
 
 
-def find_table(record: dict[str, Any], tables: Mapping[str, RowTable]) -> RowTable | None:
-    """Return the table of a database row, if the row has its columns."""
+_UNKNOWN_ROW = WireType(lambda record: unknown_record(record, text_at(record, "table")))
+
+
+def recognize_row(record: dict[str, Any], tables: Mapping[str, RowTable]) -> WireType | None:
+    """Return the wire type of a database row, if the row has the columns of its table."""
     if record.keys() != ROW_KEYS or not isinstance(record["columns"], dict):
         return None
     name = record["table"]
     table = tables.get(name) if isinstance(name, str) else None
-    return table if table is not None and table.columns <= record["columns"].keys() else None
+    return table.row if table is not None and table.columns <= record["columns"].keys() else None
+
+
+def wire_type_of_row(record: dict[str, Any], tables: Mapping[str, RowTable]) -> WireType:
+    """Return the wire type of a row, whatever columns it has."""
+    table = tables.get(text_at(record, "table") or "")
+    return table.row if table else _UNKNOWN_ROW
 
 
 GEMINI_CLI_SESSION_KEYS = frozenset({"lastUpdated", "projectHash", "startTime"})
