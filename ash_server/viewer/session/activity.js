@@ -2,7 +2,7 @@
 import { callSummary } from "../render/tools/registry.js";
 
 /** Tools that ask the person; as in `ash_shared/projections/activity.py`. */
-export const ASKING_TOOLS = new Set(
+const ASKING_TOOLS = new Set(
   `askuser askuserquestion askfollowupquestion askquestion question requestuserinput exitplanmode planexit
    mcpapprovalrequest`.split(/\s+/),
 );

@@ -6,7 +6,7 @@ import { pluralize } from "../lib/number-format.js";
 const HIDDEN_KEY = "ash-hidden-notice";
 
 /** One sentence for each agent and problem. @returns {string[]} */
-export function unstoredTexts({ days, agents }) {
+function unstoredTexts({ days, agents }) {
   return agents.flatMap(({ name, expiring, newPrompts }) =>
     [
       expiring > 0 &&

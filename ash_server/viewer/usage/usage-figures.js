@@ -19,7 +19,7 @@ const NANO = 1e9;
 export const UNKNOWN = "unknown";
 
 /** The series of a chart: at most as many as there are colours. */
-export const MAX_SERIES = 7;
+const MAX_SERIES = 7;
 
 /**
  * The figures of a row, a part of a row or of a total.

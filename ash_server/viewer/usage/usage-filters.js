@@ -26,7 +26,7 @@ export const NO_PARTS = "none";
 
 /** Days before today, by the name in the address; "all" has no start. */
 export const SPANS = { today: 0, "7d": 6, "30d": 29, "90d": 89, all: Infinity };
-export const DEFAULT_SPAN = "30d";
+const DEFAULT_SPAN = "30d";
 
 /** Filters with the exact value of a dimension. */
 export const VALUES = ["project", "model", "source", "agent", "machine", "key", "session"];
