@@ -47,7 +47,7 @@ def session(ash: str, request: pytest.FixtureRequest) -> str:
 def file(session: str, tmp_path: Path) -> str:
     """The file URL of the exported page."""
     file = tmp_path / "session.html"
-    file.write_bytes(httpx2.get(f"{session}.html").content)
+    file.write_bytes(httpx2.get(f"{session}.html").raise_for_status().content)
     return file.as_uri()
 
 
