@@ -83,7 +83,7 @@ async def run_cold_policy(
 ) -> ColdRun:
     """Run the policy now. `is_gentle` waits as long as each session took. Raises NoColdPolicy, ColdBusy."""
     policy = await _get_policy(store)
-    at = now or await store.cold.get_database_time()
+    at = now or await store.retention.get_database_time()
     before = at - parse_age(policy.age)
     if is_dry_run:
         archived = [id async for id in _list_archivable(store, before)]

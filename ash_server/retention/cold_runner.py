@@ -17,7 +17,7 @@ class ColdRunner(HourlyPolicies):
         self._store = store
 
     async def run_now(self) -> None:
-        await self.run_all(await self._store.cold.get_database_time())
+        await self.run_all(await self._store.retention.get_database_time())
 
     async def run_all(self, now: datetime) -> None:
         """Run the policies of all tenants at a time of the database."""

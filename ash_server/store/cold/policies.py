@@ -60,13 +60,6 @@ async def delete_policy(conn: AsyncConnection, tenant: Tenant, *, key_id: UUID |
     return is_deleted
 
 
-async def get_database_time(conn: AsyncConnection) -> datetime:
-    row = await (await conn.execute(SQL.now)).fetchone()
-    assert row is not None
-    now: datetime = row[0]
-    return now
-
-
 async def extend_lease(conn: AsyncConnection, tenant: Tenant, *, is_own: bool = False) -> None:
     """Keep other processes from running the policy for some minutes. Raises ColdBusy if one does."""
     params = {"tenant": tenant.number, "seconds": _LEASE_SECONDS, "is_own": is_own}
@@ -93,7 +86,6 @@ class ColdStore(Resource):
     get_policy = administer(get_policy)
     set_policy = administer(set_policy)
     delete_policy = administer(delete_policy)
-    get_database_time = administer(get_database_time)
     extend_lease = administer(extend_lease)
     end_lease = administer(end_lease)
     save_run = administer(save_run)

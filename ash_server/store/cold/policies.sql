@@ -11,10 +11,6 @@ ON CONFLICT (tenant) DO UPDATE SET age = excluded.age, set_at = excluded.set_at,
 -- No policy.
 DELETE FROM cold_policies WHERE tenant = %s
 
--- name: now
--- The time of the database, which sets the times of changes.
-SELECT statement_timestamp()
-
 -- name: extend_lease
 -- The time in which one process runs a policy; no row if another one does.
 UPDATE cold_policies SET leased_until = statement_timestamp() + %(seconds)s * interval '1 second'
