@@ -465,12 +465,9 @@ def attachment_parts(record: Record, parsed: ParsedRecord) -> list[Part]:
     log, blocks = Part(role=None, relation="delivery_log"), parse_content(attachment["prompt"], parse_block)
     line = {**record, **attachment}
     sender = find_sender(line, blocks)
-    is_synthetic = not is_person(sender) and (
-        (sender is not None and sender.is_program)
-        or attachment.get("commandMode") == "task-notification"
-        or _is_synthetic(line, {})
-        or is_task_notice(blocks)
-    )
+    is_of_program = sender is not None and sender.is_program
+    is_notice = attachment.get("commandMode") == "task-notification" or is_task_notice(blocks)
+    is_synthetic = not is_person(sender) and (is_of_program or is_notice or _is_synthetic(line, {}))
     origin: Origin = "synthetic" if is_synthetic else "mid_turn"
     return [log, Part(role="user", blocks=blocks, origin=origin, sender=sender)]
 

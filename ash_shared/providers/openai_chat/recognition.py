@@ -67,17 +67,12 @@ def _has_known_parts(message: Record) -> bool:
 
 
 def _is_distinctive(message: Record) -> bool:
-    return (
-        (message["role"] in {"developer", "function", "tool"} and _has_known_parts(message))
-        or not CHAT_MESSAGE_KEYS.isdisjoint(message)
-        or (
-            isinstance(message.get("content"), list)
-            and any(map(_is_own_part, message["content"]))
-            and not any(
-                is_one_of(wire_type, _RESPONSES_PARTS) for wire_type in _part_types(message["content"])
-            )
-        )
-    )
+    has_own_role = message["role"] in {"developer", "function", "tool"}
+    if (has_own_role and _has_known_parts(message)) or not CHAT_MESSAGE_KEYS.isdisjoint(message):
+        return True
+    content = message.get("content")
+    has_own_parts = isinstance(content, list) and any(map(_is_own_part, content))
+    return has_own_parts and not any(is_one_of(each, _RESPONSES_PARTS) for each in _part_types(content))
 
 
 def _is_anthropic(record: Record) -> bool:
