@@ -92,10 +92,10 @@ def command(
 
 
 def _list_sessions(store: StoreToRead, filters: Mapping[str, Any], *, as_json: bool) -> None:
-    given = {name: filters[name] for name in (*OF_SESSIONS, "after", "limit") if filters.get(name)}
-    if not given.keys() & set(OF_SESSIONS):
+    named = {name: filters[name] for name in (*OF_SESSIONS, "after", "limit") if filters.get(name)}
+    if not named.keys() & set(OF_SESSIONS):
         raise click.UsageError(f"Missing words, or one of --{', --'.join(OF_SESSIONS)}.")
-    store.read(partial(print_sessions, as_json=as_json, **given))
+    store.read(partial(print_sessions, as_json=as_json, **named))
 
 
 class _Matches(NamedTuple):

@@ -64,8 +64,8 @@ ASSUMED = frozenset({"auto"})
 
 def conditions_of(service_tier: str | None, speed: str | None, region: str | None) -> Mapping[str, str]:
     """Return what makes a price differ from the standard one, in the terms of genai-prices."""
-    given = {"service_tier": service_tier, "speed": speed, "region": region}
-    conditions = {name: value for name, value in given.items() if value and value not in _STANDARD | ASSUMED}
+    terms = {"service_tier": service_tier, "speed": speed, "region": region}
+    conditions = {name: value for name, value in terms.items() if value and value not in _STANDARD | ASSUMED}
     if conditions.get("service_tier") == "batch":
         del conditions["service_tier"]
         conditions["processing"] = "batch"

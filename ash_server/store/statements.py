@@ -119,7 +119,7 @@ def number_parameters(sql: Sql) -> NumberedSql:
     """Replace the parameters by numbers. Raises ValueError if one is not like `%(name)b`."""
     names = tuple(dict.fromkeys(_PARAMETER.findall(sql)))
     numbers = {name: f"${number}" for number, name in enumerate(names, 1)}
-    text = _PARAMETER.sub(lambda found: numbers[found[1]], sql)
+    text = _PARAMETER.sub(lambda match: numbers[match[1]], sql)
     if "%" in text:
         raise ValueError(f"a parameter is not like %(name)b: {text[text.index('%') :][:20]}")
     return NumberedSql(text, names)
@@ -127,7 +127,7 @@ def number_parameters(sql: Sql) -> NumberedSql:
 
 def _replace(sql: Sql, parts: Mapping[str, SqlPart]) -> Sql:
     """Replace the placeholders with a part; the others stay open."""
-    return Sql(_PLACEHOLDER.sub(lambda found: _to_sql(parts.get(found[1], Sql(found[0]))), sql))
+    return Sql(_PLACEHOLDER.sub(lambda match: _to_sql(parts.get(match[1], Sql(match[0]))), sql))
 
 
 def _to_sql(part: SqlPart) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 
-def check_keywords(function: str, given: Mapping[str, object], declared: type) -> None:
+def check_keywords(function: str, arguments: Mapping[str, object], declared: type) -> None:
     """Raise TypeError for an argument without a field in the `TypedDict`: Python itself accepts every name."""
-    if unknown := given.keys() - declared.__annotations__.keys():
+    if unknown := arguments.keys() - declared.__annotations__.keys():
         raise TypeError(f"{function}() got an unexpected keyword argument {min(unknown)!r}")

@@ -88,11 +88,11 @@ async def test_subagents_without_a_call_are_a_closed_line_each(blank: Page) -> N
 async def test_calls_of_a_script_have_their_names(blank: Page) -> None:
     """They are below the call that ran the script. A result without its call says at least who made the call."""
     lone = event("tool_result", toolCallId="s2", result="9", orphan=True)
-    made = event("tool_call", toolCallId="s1", toolName="Read", args={"file_path": "a.txt"})
+    read = event("tool_call", toolCallId="s1", toolName="Read", args={"file_path": "a.txt"})
     events = [
         *asked(),
         event("tool_call", toolCallId="r", toolName="REPL", args={"code": "await Read('a.txt')"}),
-        *of("r", made, event("tool_result", toolCallId="s1", result="8"), lone),
+        *of("r", read, event("tool_result", toolCallId="s1", result="8"), lone),
         event("tool_result", toolCallId="r", result="8"),
         started("t", "Search"),
         *of("t", {**lone, "payload": {**lone["payload"], "toolCallId": "t1"}}),

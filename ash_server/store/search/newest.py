@@ -148,14 +148,14 @@ async def find_newest(
     """Return the next matches; None if the words are so rare that all matches can be sorted."""
     read = _read_session if params["session_id"] else _read_all
     window = await read(conn, sql, params, after, FIRST_ROWS)
-    found, end = window.matches, window.end
-    if end is not None and len(found) < params["limit"]:
+    matches, end = window.matches, window.end
+    if end is not None and len(matches) < params["limit"]:
         rows = await _count_if_rare(conn, sql, params, window)
         if rows is not None:
             return None if rows else NewestMatches([], None, are_nowhere=True)
-        window = await read(conn, sql, params, await _skip_full(conn, params, found, end), MAX_ROWS)
-        found, end = [*found, *window.matches], window.end
-    return NewestMatches(await _describe(conn, sql, params, found), end)
+        window = await read(conn, sql, params, await _skip_full(conn, params, matches, end), MAX_ROWS)
+        matches, end = [*matches, *window.matches], window.end
+    return NewestMatches(await _describe(conn, sql, params, matches), end)
 
 
 async def is_rare_in_session(
@@ -182,10 +182,10 @@ async def read_bounds(conn: AsyncConnection, session_id: UUID) -> tuple[int, int
 
 
 async def _skip_full(
-    conn: AsyncConnection, params: Mapping[str, Any], found: Sequence[WindowMatch], end: ResultKey
+    conn: AsyncConnection, params: Mapping[str, Any], matches: Sequence[WindowMatch], end: ResultKey
 ) -> ResultKey:
     """Return the next place that is not of a session with all of its results: a long one would fill many pages."""
-    results = Counter(each.session_id for each in found)
+    results = Counter(each.session_id for each in matches)
     full = [id for id, count in results.items() if count >= params["per_session"]]
     if not full or params["session_id"] or is_distributed(conn):
         return end
@@ -280,10 +280,10 @@ async def _count_few_rows(conn: AsyncConnection, by_index: Sql, params: Mapping[
 
 
 async def _describe(
-    conn: AsyncConnection, sql: SearchSql, params: Mapping[str, Any], found: Sequence[WindowMatch]
+    conn: AsyncConnection, sql: SearchSql, params: Mapping[str, Any], matches: Sequence[WindowMatch]
 ) -> list[FoundMatch]:
     """Return the matches with the fields of their sessions, and with counts of a limited number of events."""
-    shown = found[: params["limit"]]
+    shown = matches[: params["limit"]]
     ids = list({each.session_id for each in shown})
     if not ids:
         return []
@@ -302,14 +302,14 @@ async def _describe(
     ]
 
 
-def _to_match(found: WindowMatch, count: int, rows: int, *session: Any) -> FoundMatch:
+def _to_match(match: WindowMatch, count: int, rows: int, *session: Any) -> FoundMatch:
     title, external_id, source, metadata, events = session
     return FoundMatch(
-        found.session_id,
-        found.sequence,
-        found.weights,
-        found.role,
-        found.at,
+        match.session_id,
+        match.sequence,
+        match.weights,
+        match.role,
+        match.at,
         min(count, MAX_COUNTED),
         title,
         external_id,

@@ -23,15 +23,15 @@ async def create(client: AsyncClient, secret: str = "") -> str:
     return f"/api/sessions/{session}/changes"
 
 
-def short(found: dict[str, Any]) -> dict[str, Any]:
+def short(report: dict[str, Any]) -> dict[str, Any]:
     return {
         "files": {
             file["path"]: [(edit["turn"], edit["tool"], edit["outcome"]) for edit in file["edits"]]
-            for file in found["files"]
+            for file in report["files"]
         },
-        "turns": [(turn["turn"], turn["prompt"], turn["added"], turn["removed"]) for turn in found["turns"]],
-        "commands": [command["command"] for command in found["commands"]],
-        "totals": [found[name] for name in ("filesChanged", "added", "removed", "notCounted")],
+        "turns": [(turn["turn"], turn["prompt"], turn["added"], turn["removed"]) for turn in report["turns"]],
+        "commands": [command["command"] for command in report["commands"]],
+        "totals": [report[name] for name in ("filesChanged", "added", "removed", "notCounted")],
     }
 
 
@@ -62,8 +62,8 @@ async def test_choices(client: AsyncClient) -> None:
         "?path=ron.py": NOTHING,
         "?diffs=false": WHOLE,
     }
-    found = {query: short((await client.get(f"{address}{query}")).json()) for query in cases}
-    assert found == cases
+    reports = {query: short((await client.get(f"{address}{query}")).json()) for query in cases}
+    assert reports == cases
 
 
 async def test_lines(client: AsyncClient) -> None:

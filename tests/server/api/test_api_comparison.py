@@ -36,10 +36,10 @@ def prompts(*texts: str) -> list[str]:
     return [json.dumps(claude.user(text, uuid=f"u{place}")) for place, text in enumerate(texts)]
 
 
-def texts(found: dict[str, Any]) -> list[tuple[Any, ...]]:
+def texts(report: dict[str, Any]) -> list[tuple[Any, ...]]:
     return [
         (*(pair.get(side, {}).get("text") for side in ("a", "b")), pair["isEqual"])
-        for pair in found["prompts"]
+        for pair in report["prompts"]
     ]
 
 
@@ -48,29 +48,29 @@ async def test_comparison(client: AsyncClient) -> None:
         await create(client, *edited_lines()),
         await create(client, *prompts("Write a function.", "Test it.")),
     )
-    found = (await client.get("/api/compare", params={"a": a, "b": b})).json()
-    facts = {each["name"]: (each.get("a"), each.get("b"), each["isEqual"]) for each in found["facts"]}
+    report = (await client.get("/api/compare", params={"a": a, "b": b})).json()
+    facts = {each["name"]: (each.get("a"), each.get("b"), each["isEqual"]) for each in report["facts"]}
 
-    assert (found["a"]["id"], found["b"]["id"]) == (a, b)
+    assert (report["a"]["id"], report["b"]["id"]) == (a, b)
     assert facts["prompts"] == (2, 2, True)
     assert facts["filesChanged"] == (1, 0, False)
-    assert found["files"] == [
+    assert report["files"] == [
         {
             "path": "heron.py",
             "a": {"changes": 2, "added": 3, "removed": 1},
             "isEqual": False,
         }
     ]
-    assert [(each["tool"], "b" in each) for each in found["tools"]] == [
+    assert [(each["tool"], "b" in each) for each in report["tools"]] == [
         ("Edit", False),
         ("Bash", False),
         ("Write", False),
     ]
-    assert texts(found) == [
+    assert texts(report) == [
         ("Write a function.", "Write a function.", True),
         ("Return 2.", "Test it.", False),
     ]
-    assert (found["moreFiles"], found["morePrompts"], "common" in found) == (False, False, False)
+    assert (report["moreFiles"], report["morePrompts"], "common" in report) == (False, False, False)
 
 
 async def test_fork(store: Store) -> None:
@@ -78,11 +78,11 @@ async def test_fork(store: Store) -> None:
     for id, last in ((a, "Stay."), (b, "Go.")):
         await store.messages.append(id, prompts("Begin.", last))
     await store.transcripts.set_copy(b, Copy(a, 1))
-    found = await store.conversation.compare(a, b)
+    report = await store.conversation.compare(a, b)
 
-    assert found.common == CommonBeginning(messages=1, original=a)
-    assert [pair.is_copied for pair in found.prompts] == [True, False]
-    assert found.a.usage is not None
+    assert report.common == CommonBeginning(messages=1, original=a)
+    assert [pair.is_copied for pair in report.prompts] == [True, False]
+    assert report.a.usage is not None
 
 
 async def test_redacted_texts_are_compared(client: AsyncClient) -> None:

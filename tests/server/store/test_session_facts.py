@@ -205,8 +205,8 @@ async def test_keeps_title_set_by_person(connection: AsyncConnection) -> None:
 
 async def test_collected_fields_do_not_replace_writer_fields(connection: AsyncConnection) -> None:
     key = UUID(int=7)
-    given = {"team": "a", "sessionId": "mine"}
-    created = await create_session(connection, metadata=given, machine="laptop", key_id=key)
+    metadata = {"team": "a", "sessionId": "mine"}
+    created = await create_session(connection, metadata=metadata, machine="laptop", key_id=key)
     session_id = created.session.id
     new = message("a", prompt="say", header=RecordHeader(session_id="theirs", client_version="2"))
     await append(connection, session_id, [new])
@@ -221,7 +221,7 @@ async def test_collected_fields_do_not_replace_writer_fields(connection: AsyncCo
         "parent_id": None,
         "parent_external_id": None,
         "title": None,
-        "metadata": given,
+        "metadata": metadata,
         "machine": "laptop",
         "key_id": key,
     }
@@ -298,12 +298,12 @@ def any_facts(choose: random.Random) -> RecordFacts:
 
 
 async def assert_merged_alike(
-    connection: AsyncConnection, given: RecordFacts, later: Sequence[RecordFacts]
+    connection: AsyncConnection, first: RecordFacts, later: Sequence[RecordFacts]
 ) -> None:
     """The session's row is the same for Python and SQL, and again after others if it is set to all facts at once."""
-    created = await create_session(connection, source=given.source, title=given.title)
+    created = await create_session(connection, source=first.source, title=first.title)
     session_id = created.session.id
-    expected = reduce(RecordFacts.merge, later, given)
+    expected = reduce(RecordFacts.merge, later, first)
 
     for facts in later:
         await update(connection, session_facts.SQL.merge, session_id, facts)

@@ -70,18 +70,18 @@ def generated_client(package: str, shared_server: str) -> Iterator[Any]:
         yield client
 
 
-def call_usage(call: Callable[..., Any], made: Callable[..., Any], session: Any) -> None:
+def call_usage(call: Callable[..., Any], build: Callable[..., Any], session: Any) -> None:
     assert call("getUsage").totals.answers == call("getUsageStatus").today.answers
     assert call("listAnswers", session).answers == []
-    budget = call("setBudget", body=made("NewBudget", limitUsd=50, period="month"))
+    budget = call("setBudget", body=build("NewBudget", limitUsd=50, period="month"))
     assert budget.id in [each.id for each in call("listBudgets").budgets]
     call("deleteBudget", budget.id)
-    policy = call("setRetention", body=made("NewRetention", age="2y", keep=["starred"]))
+    policy = call("setRetention", body=build("NewRetention", age="2y", keep=["starred"]))
     assert (policy.age, call("getRetention").scheduled) == ("2y", 0)
-    assert call("runRetention", body=made("NewRetentionRun", dryRun=True)).scheduled == 0
+    assert call("runRetention", body=build("NewRetentionRun", dryRun=True)).scheduled == 0
     call("endRetention")
-    assert call("setColdPolicy", body=made("NewColdPolicy", age="180d")).age == call("getColdPolicy").age
-    assert call("runColdPolicy", body=made("NewColdRun", dryRun=True)).archived == 0
+    assert call("setColdPolicy", body=build("NewColdPolicy", age="180d")).age == call("getColdPolicy").age
+    assert call("runColdPolicy", body=build("NewColdRun", dryRun=True)).archived == 0
     call("endColdPolicy")
 
 
@@ -89,13 +89,13 @@ NEEDS_KEY = {"shareSession", "revokeShare", "createSignInCode"}
 """Refused while there is no key."""
 
 
-def call_facts(call: Any, made: Any, session: UUID) -> None:
+def call_facts(call: Any, build: Any, session: UUID) -> None:
     assert call("getChanges", session).files_changed == 0
     assert call("getFacts", session).files == []
     assert call("compareSessions", a=session, b=session).files == []
     assert call("listFindings", session).findings == []
     assert "claude" in [each.value for each in call("countSessions").sources]
-    labels = call("updateLabels", session, body=made("LabelPatch", starred=True, addTags=["ui"])).labels
+    labels = call("updateLabels", session, body=build("LabelPatch", starred=True, addTags=["ui"])).labels
     assert (labels.starred, labels.tags) == (True, ["ui"])
     assert "ui" in [each.name for each in call("listTags").tags]
     assert call("listProjects").projects == []
@@ -117,17 +117,17 @@ def test_generated_client_calls_every_json_route(package: str, generated_client:
         assert response.status_code < 300, (operation, response)
         return response.parsed
 
-    def made(model: str, **fields: Any) -> Any:
+    def build(model: str, **fields: Any) -> Any:
         return getattr(models, model).from_dict(fields)
 
-    session: UUID = call("createSession", body=made("SessionToCreate", source="claude", title="A test")).id
-    appended = call("appendMessages", session, body=made("Commit", messages=[{"content": LINE, "id": "m1"}]))
-    event = made("EventToAppend", type="turn_start", payload={"trigger": "user"})
+    session: UUID = call("createSession", body=build("SessionToCreate", source="claude", title="A test")).id
+    appended = call("appendMessages", session, body=build("Commit", messages=[{"content": LINE, "id": "m1"}]))
+    event = build("EventToAppend", type="turn_start", payload={"trigger": "user"})
     posted = call("appendEvents", session, body=[event])
     results: dict[str, Callable[[], Any]] = {
         "listSessions": lambda: [each.id for each in call("listSessions", q=str(session)).sessions],
         "getSession": lambda: call("getSession", session).title,
-        "updateSession": lambda: call("updateSession", session, body=made("SessionPatch", title="B")).title,
+        "updateSession": lambda: call("updateSession", session, body=build("SessionPatch", title="B")).title,
         "listMessages": lambda: [
             each.content for each in call("listMessages", session, parsed=True).messages
         ],
@@ -146,7 +146,7 @@ def test_generated_client_calls_every_json_route(package: str, generated_client:
         ],
         "endSession": lambda: call("endSession", session) is not None,
         "listDrift": lambda: isinstance(call("listDrift").drift, list),
-        "parse": lambda: call("parse", body=made("ParseRequest", content=LINE)).parsed[0].text,
+        "parse": lambda: call("parse", body=build("ParseRequest", content=LINE)).parsed[0].text,
         "live": lambda: call("live").status,
         "ready": lambda: call("ready").status,
     }
@@ -170,15 +170,15 @@ def test_generated_client_calls_every_json_route(package: str, generated_client:
         "ready": "ok",
     }
     digest = {"id": "m1", "sha256": hashlib.sha256(LINE.encode()).hexdigest()}
-    assert call("compareMessages", session, body=[made("MessageDigest", **digest)]).equal == ["m1"]
-    assert call("appendMessages", session, body=made("Commit", metadata={"n": 1})).messages == []
+    assert call("compareMessages", session, body=[build("MessageDigest", **digest)]).equal == ["m1"]
+    assert call("appendMessages", session, body=build("Commit", metadata={"n": 1})).messages == []
     transcript = {"source": "claude", "path": "generated/1.jsonl"}
-    claimed = call("claimTranscript", body=made("TranscriptFields", **transcript)).session_id
+    claimed = call("claimTranscript", body=build("TranscriptFields", **transcript)).session_id
     completed = {**transcript, "modifiedAt": "2026-11-02T09:31:55Z", "hasGrown": False}
-    assert call("completeTranscript", claimed, body=made("CompletedTranscript", **completed)).id == claimed
+    assert call("completeTranscript", claimed, body=build("CompletedTranscript", **completed)).id == claimed
     assert None not in (call("searchSession", session, q="tests"), call("countItems", session))
-    call_facts(call, made, session)
+    call_facts(call, build, session)
     assert call("popMessage", session).sequence == 1
-    call_usage(call, made, session)
+    call_usage(call, build, session)
     assert (call("deleteMessage", session, 1), call("deleteSession", session)) == (None, None)
     assert routes.keys() - called == STREAMS | {"exportSession", "metrics"} | NEEDS_KEY

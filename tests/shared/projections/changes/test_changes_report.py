@@ -163,9 +163,9 @@ def test_report() -> None:
     }
 
 
-def totals(found: dict[str, Any]) -> tuple[Any, ...]:
-    edits = [edit["toolCallId"] for file in found["files"] for edit in file["edits"]]
-    return found["filesChanged"], found["added"], found["removed"], found["notCounted"], edits
+def totals(changes: dict[str, Any]) -> tuple[Any, ...]:
+    edits = [edit["toolCallId"] for file in changes["files"] for edit in file["edits"]]
+    return changes["filesChanged"], changes["added"], changes["removed"], changes["notCounted"], edits
 
 
 def test_choices() -> None:
@@ -178,13 +178,13 @@ def test_choices() -> None:
         ({"path": ".py"}, (0, 0, 0, 0, [])),
         ({"copied": 1}, (1, 3, 1, 3, ["1", "4", "5", "7", "6"])),
     ]
-    assert [totals(report(session(), **options)) for options, _ in cases] == [found for _, found in cases]
+    assert [totals(report(session(), **options)) for options, _ in cases] == [total for _, total in cases]
 
 
 def test_without_lines() -> None:
-    found = report(session(), with_diffs=False)
-    diffs = [each for file in found["files"] for each in (file, *file["edits"]) if "diff" in each]
-    assert (diffs, found["added"]) == ([], 3)
+    changes = report(session(), with_diffs=False)
+    diffs = [each for file in changes["files"] for each in (file, *file["edits"]) if "diff" in each]
+    assert (diffs, changes["added"]) == ([], 3)
 
 
 def retracted(*payloads: dict[str, Any]) -> Sequence[str]:
@@ -206,7 +206,7 @@ def test_retracted_calls_are_marked() -> None:
         ({"turns": 1}, ["2"]),
         ({"turns": 7}, ["1", "2"]),
     ]
-    assert [retracted(payload) for payload, _ in cases] == [found for _, found in cases]
+    assert [retracted(payload) for payload, _ in cases] == [outcome for _, outcome in cases]
 
 
 def test_logs() -> None:
@@ -229,7 +229,7 @@ def test_logs() -> None:
         ),
     }
     assert {name: totals(report(log)) for name, (log, _) in cases.items()} == {
-        name: found for name, (_, found) in cases.items()
+        name: expected for name, (_, expected) in cases.items()
     }
 
 
