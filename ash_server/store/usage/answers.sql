@@ -91,6 +91,24 @@ stored_answers AS (
     {added}
 )
 
+-- fragment: changed_sums
+-- The end of a statement with signed answers: it adds them to the sums, and deletes the sums of no answers.
+changes AS (
+    SELECT {sums} FROM signed JOIN {marked} USING (session_id) GROUP BY {group}
+), changed AS (
+    SELECT changes.*, 0 = answers + coalesce(
+        (SELECT known.answers FROM usage_rollups AS known WHERE known.session_id = %(session_id)b AND {is_known}), 0
+    ) AS is_empty
+    FROM changes
+), counted AS (
+    INSERT INTO usage_rollups AS known ({group}, answers, {counts}, reported_cost, reported_answers)
+    SELECT {group}, answers, {counts}, reported_cost, reported_answers
+    FROM session_counters JOIN changed USING (session_id) WHERE session_id = %(session_id)b AND NOT is_empty
+    {added}
+)
+DELETE FROM usage_rollups AS known USING changed AS changes
+WHERE known.session_id = %(session_id)b AND is_empty AND {is_known}
+
 -- name: add
 -- New answers and their sums. The keys of the new ones are the result.
 WITH {added_answers} SELECT key FROM stored_answers
@@ -123,15 +141,6 @@ WITH old AS (
         SELECT key, message_sequence AS first_message, nullif(at, '-infinity') AS first_time FROM old
     ) AS known USING (key)
     WHERE session_id = %(session_id)b
-), signed AS (
-    SELECT 1 AS sign, {answer} FROM new UNION ALL SELECT -1, {answer} FROM old
-), changes AS (
-    SELECT {sums} FROM signed JOIN {marked} USING (session_id) GROUP BY {group}
-), changed AS (
-    SELECT changes.*, 0 = answers + coalesce(
-        (SELECT known.answers FROM usage_rollups AS known WHERE known.session_id = %(session_id)b AND {is_known}), 0
-    ) AS is_empty
-    FROM changes
 ), stored AS (
     INSERT INTO answers ({answer})
     SELECT new.* FROM session_counters JOIN new USING (session_id) WHERE session_id = %(session_id)b
@@ -142,14 +151,9 @@ WITH old AS (
         excluded.input_tokens, excluded.cache_read_tokens, excluded.cache_write_5m_tokens,
         excluded.cache_write_1h_tokens, excluded.output_tokens, excluded.reasoning_tokens, excluded.web_searches,
         excluded.reported_cost)
-), counted AS (
-    INSERT INTO usage_rollups AS known ({group}, answers, {counts}, reported_cost, reported_answers)
-    SELECT {group}, answers, {counts}, reported_cost, reported_answers
-    FROM session_counters JOIN changed USING (session_id) WHERE session_id = %(session_id)b AND NOT is_empty
-    {added}
-)
-DELETE FROM usage_rollups AS known USING changed AS changes
-WHERE known.session_id = %(session_id)b AND is_empty AND {is_known}
+), signed AS (
+    SELECT 1 AS sign, {answer} FROM new UNION ALL SELECT -1, {answer} FROM old
+), {changed_sums}
 
 -- name: remove
 -- Answers that no message states any more, and the changes of the sums.
@@ -157,21 +161,7 @@ WITH removed AS (
     DELETE FROM answers WHERE session_id = %(session_id)b AND key = ANY(%(keys)b::text[]) RETURNING {answer}
 ), signed AS (
     SELECT -1 AS sign, {answer} FROM removed
-), changes AS (
-    SELECT {sums} FROM signed JOIN {marked} USING (session_id) GROUP BY {group}
-), changed AS (
-    SELECT changes.*, 0 = answers + coalesce(
-        (SELECT known.answers FROM usage_rollups AS known WHERE known.session_id = %(session_id)b AND {is_known}), 0
-    ) AS is_empty
-    FROM changes
-), counted AS (
-    INSERT INTO usage_rollups AS known ({group}, answers, {counts}, reported_cost, reported_answers)
-    SELECT {group}, answers, {counts}, reported_cost, reported_answers
-    FROM session_counters JOIN changed USING (session_id) WHERE session_id = %(session_id)b AND NOT is_empty
-    {added}
-)
-DELETE FROM usage_rollups AS known USING changed AS changes
-WHERE known.session_id = %(session_id)b AND is_empty AND {is_known}
+), {changed_sums}
 
 -- name: find_first_messages
 -- The messages that stated some answers first.
