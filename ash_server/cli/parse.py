@@ -9,7 +9,7 @@ from ash_server.cli.common.options import source_option
 from ash_server.cli.common.output.message_view import show_message
 from ash_server.cli.common.output.terminal import stdout_console, visible_json, warn
 from ash_server.transfer.agents import declare
-from ash_server.transfer.importing.lines import MAX_LINE_BYTES, read_texts
+from ash_server.transfer.importing.lines import MAX_LINE_BYTES, START, read_texts, source_of_log
 from ash_shared import ParsedMessage, parse_message
 
 
@@ -31,6 +31,8 @@ def command(file: BinaryIO, source: str | None, as_json: bool | None) -> int:
     show = _show_json if (not sys.stdout.isatty() if as_json is None else as_json) else _show_view
     code, source = 0, declare(source).source
     for line in read_texts(file):
+        if source is None and line.place == START:
+            source = source_of_log(line)
         if line.data is None:
             warn(f"line {line.place.number} is longer than {MAX_LINE_BYTES} bytes: skipped")
             code = 1

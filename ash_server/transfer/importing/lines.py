@@ -14,10 +14,14 @@ import msgspec
 
 from ash_server.file_access import ANY_FILE, FileAccess
 from ash_server.transfer.importing.compressed import open_text, skip
+from ash_shared.parsing.parsed_text import parse_raw
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 _MAX_DOCUMENT_BYTES = 32 * 1024 * 1024
 _CHUNK_BYTES = 1024 * 1024
+
+_LOG = "gptme"
+_START_OF_MESSAGE = b'{"role":'
 
 RECENTLY_WRITTEN_SECONDS = 600
 """A file modified within this time may still be growing."""
@@ -61,6 +65,13 @@ class FileLine(NamedTuple):
     @property
     def end(self) -> LineStart:
         return LineStart(self.place.number + 1, self.place.offset + self.size)
+
+
+def source_of_log(first: FileLine) -> str | None:
+    """Return the format of a log if its first line states it: its other lines look like messages of any program."""
+    if first.data is None or not first.data.startswith(_START_OF_MESSAGE):
+        return None
+    return _LOG if parse_raw(first.data, None).source(None) == _LOG else None
 
 
 def read_file(path: Path, start: LineStart = START, access: FileAccess = ANY_FILE) -> Iterator[FileLine]:

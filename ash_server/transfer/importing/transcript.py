@@ -32,9 +32,14 @@ from ash_server.transfer.importing.databases.sqlite_snapshot import companions, 
 from ash_server.transfer.importing.documents import chat_histories, exports
 from ash_server.transfer.importing.documents.folder_rows import read_documents
 from ash_server.transfer.importing.documents.folders import SessionFolder, folder_at
-from ash_server.transfer.importing.lines import RECENTLY_WRITTEN_SECONDS, START, FileLine, read_file
+from ash_server.transfer.importing.lines import (
+    RECENTLY_WRITTEN_SECONDS,
+    START,
+    FileLine,
+    read_file,
+    source_of_log,
+)
 from ash_server.transfer.importing.transcript_files import SUFFIXES, modification_time, past_time
-from ash_shared.parsing.parsed_text import parse_raw
 from ash_shared.records.json_fields import to_milliseconds
 
 
@@ -102,24 +107,17 @@ def open_transcript(path: Path, access: FileAccess = ANY_FILE) -> Transcript:
     if not path.name.endswith(SUFFIXES) and is_database(path, access):
         raise OSError(EINVAL, f"is a database of several sessions; name one: {path.name}/ID", str(path))
     transcript = _open_files(path, partial(iter, [path]), partial(read_file, path, access=access), access)
-    return transcript._replace(source=_source_of_log(path, access))
+    return transcript._replace(source=_source_of_first_line(path, access))
 
 
-def _source_of_log(path: Path, access: FileAccess) -> str | None:
-    """Return the format of a log if its first line states it: its other lines look like messages of any program."""
+def _source_of_first_line(path: Path, access: FileAccess) -> str | None:
     if path.suffix != ".jsonl":
         return None
     try:
         first = next(read_file(path, access=access), None)
     except OSError:
         return None
-    if first is None or first.data is None or not first.data.startswith(_START_OF_MESSAGE):
-        return None
-    return _LOG if parse_raw(first.data, None).source(None) == _LOG else None
-
-
-_LOG = "gptme"
-_START_OF_MESSAGE = b'{"role":'
+    return None if first is None else source_of_log(first)
 
 
 def _open_part(path: Path, access: FileAccess) -> Transcript | None:

@@ -33,6 +33,7 @@ from tests.marking import slow_after
 from tests.server.agent_homes import COUNTS, TRANSCRIPTS, write_agent_home
 from tests.server.opencode_database import PARENT, write_database
 from tests.server.transcripts import write_home
+from tests.shared.sample_files import RECORDINGS
 
 COMMAND = Path(sys.executable).with_name("ash")
 SAMPLES = Path(ash_server.__file__).parent / "samples"
@@ -849,6 +850,12 @@ def test_parse_needs_no_database(ash: Ash, tmp_path: Path) -> None:
     assert ash("parse", "--view", stdin=f"{USER}\n".encode()) == Ran(
         0, "#1 · user · message · claude\n  text         hi\n\n", ""
     )
+
+
+def test_the_first_line_of_a_log_states_its_format(ash: Ash) -> None:
+    recording = (RECORDINGS / "gptme" / "tides.jsonl").read_text()
+    done = ash("parse", stdin=recording.encode())
+    assert {json.loads(line)["source"] for line in done.out.splitlines()} == {"gptme"}
 
 
 REFUSED = {
