@@ -13,16 +13,16 @@ from uuid import UUID
 from psycopg import AsyncConnection
 
 from ash_server.ids import uuid7_text
+from ash_server.store import Store
 from ash_server.store.connections.pool import connect
-from ash_server.store.log.events import append_events
 from ash_server.store.log.writer import PreparedEvent, columns, derive
-from ash_server.store.messages import append
-from ash_server.store.prepare import PreparedMessage, prepare_message
+from ash_server.store.prepare import NewMessage, PreparedMessage, prepare_message
 from ash_shared import PARSER_VERSION
 from ash_shared.eventlog import Normalizer
 from benchmarks.database import empty, new_session, settle, wal_position
 from benchmarks.measure import AsyncRun, Times, take_turns_async
-from benchmarks.peers.stores import Append, Store, installed_stores
+from benchmarks.peers.stores import Append, installed_stores
+from benchmarks.peers.stores import Store as Peer
 from benchmarks.samples import agent_line, chunk_event, stream_line, text_chunk
 from benchmarks.table import Details, Row, factor
 
@@ -91,7 +91,7 @@ class _Work(NamedTuple):
     what: str
     text: Callable[[int], str]
     """Return the nth item of a session."""
-    cases: Callable[[list[AsyncConnection]], Mapping[str, tuple[Prepare, Append]]]
+    cases: Callable[[Store, list[AsyncConnection]], Mapping[str, tuple[Prepare, Append]]]
     goals: Sequence[_Goal]
     floor: float | None
     """Minimum speed relative to the other stores."""
@@ -112,18 +112,21 @@ async def measure(url: str, size: Size) -> tuple[list[Row], list[Details]]:
             goals = [*work.goals, *(_Goal(_ASH, store.name, work.floor) for store in _fit(stores, work))]
             rows += [_row(work, cells, goal) for goal in goals]
             tables.append(_every_cell(work, cells, goals))
-        rows += await _measure_open_text(conn, size)
+        async with Store.open(url) as store:
+            rows += await _measure_open_text(store, conn, size)
     return rows, tables
 
 
 # --- Single chunks of a long text
 
 
-async def _measure_open_text(conn: AsyncConnection, size: Size) -> list[Row]:
+async def _measure_open_text(store: Store, conn: AsyncConnection, size: Size) -> list[Row]:
     """Compare chunks at the end of a long open text with those at its beginning."""
     wal: dict[str, list[float]] = {_SHORT: [], _LONG: []}
     lengths = {_SHORT: 1024, _LONG: size.open_text}
-    cases = {name: partial(_append_chunks, conn, length, wal[name]) for name, length in lengths.items()}
+    cases = {
+        name: partial(_append_chunks, store, conn, length, wal[name]) for name, length in lengths.items()
+    }
     times = await take_turns_async(cases, size.rounds)
     what = f"a chunk at {size.open_text // 1024:,} KB of open text, against one at 1 KB"
     note = f"{_CHUNKS} chunks of {_CHUNK_WORDS} words, one per append"
@@ -144,16 +147,16 @@ _WORD_LENGTH = 5
 _FILLING_WORDS = 12_000
 
 
-async def _append_chunks(conn: AsyncConnection, length: int, wal: list[float]) -> float:
+async def _append_chunks(store: Store, conn: AsyncConnection, length: int, wal: list[float]) -> float:
     """Return the seconds for chunks after an open text of this length, each in a separate append."""
     session_id = await new_session(conn)
     for text in [stream_line(0), stream_line(1), *_filling(length)]:
-        await append(conn, session_id, [_message(session_id, text)])
+        await store.messages.append(session_id, [_new_message(text)])
     await settle(conn)
     chunks = [text_chunk(number, _CHUNK_WORDS) for number in range(_CHUNKS)]
     before, began = await wal_position(conn), time.perf_counter()
     for chunk in chunks:
-        await append(conn, session_id, [_message(session_id, chunk)])
+        await store.messages.append(session_id, [_new_message(chunk)])
     seconds = time.perf_counter() - began
     wal.append((await wal_position(conn) - before) / _CHUNKS)
     return seconds
@@ -195,21 +198,22 @@ def _every_cell(work: _Work, cells: Mapping[tuple[int, int], Times], goals: Sequ
     return Details(title, ("batch x writers", *headings), rows)
 
 
-def _fit(stores: Iterable[Store], work: _Work) -> list[Store]:
+def _fit(stores: Iterable[Peer], work: _Work) -> list[Peer]:
     """Return the stores that accept these items: all accept messages, some accept any JSON."""
     return [store for store in stores if work is _MESSAGES or store.item is json.loads]
 
 
 @asynccontextmanager
 async def _cases(
-    url: str, work: _Work, batch: int, writers: int, rows: int, stores: Iterable[Store]
+    url: str, work: _Work, batch: int, writers: int, rows: int, stores: Iterable[Peer]
 ) -> AsyncIterator[dict[str, AsyncRun]]:
     async with AsyncExitStack() as stack:
         conns = [await stack.enter_async_context(await connect(url)) for _ in range(writers)]
+        ash = await stack.enter_async_context(Store.open(url))
         run = partial(_run, conns, work.text, batch, max(1, rows // batch // writers))
         cases: dict[str, AsyncRun] = {
             name: partial(run, prepare, appending)
-            for name, (prepare, appending) in work.cases(conns).items()
+            for name, (prepare, appending) in work.cases(ash, conns).items()
             if name != _COPY or batch >= _LARGE
         }
         for store in _fit(stores, work):
@@ -249,12 +253,12 @@ async def _write(append: Append, writer: int, session_id: UUID, items: list[Any]
 # --- Messages with their events
 
 
-def _messages(conns: list[AsyncConnection]) -> Mapping[str, tuple[Prepare, Append]]:
-    async def append_texts(writer: int, session_id: UUID, texts: list[str]) -> None:
-        await append(conns[writer], session_id, [_message(session_id, text) for text in texts])
+def _messages(store: Store, conns: list[AsyncConnection]) -> Mapping[str, tuple[Prepare, Append]]:
+    async def append_texts(_writer: int, session_id: UUID, texts: list[str]) -> None:
+        await store.messages.append(session_id, map(_new_message, texts))
 
-    async def append_read(writer: int, session_id: UUID, messages: list[PreparedMessage]) -> None:
-        await append(conns[writer], session_id, messages)
+    async def append_read(_writer: int, session_id: UUID, messages: list[PreparedMessage]) -> None:
+        await store.messages.append_prepared(session_id, messages)
 
     async def insert(writer: int, session_id: UUID, rows: list[_Rows]) -> None:
         async with conns[writer].transaction():
@@ -282,6 +286,10 @@ def _rows(session_id: UUID, texts: list[str]) -> list[_Rows]:
         _Rows(message, _event_rows(derive(normalizer, session_id, sequence, message.line, 0)))
         for sequence, message in enumerate(messages, 1)
     ]
+
+
+def _new_message(text: str) -> NewMessage:
+    return NewMessage(text, id=uuid7_text())
 
 
 def _message(session_id: UUID, text: str) -> PreparedMessage:
@@ -315,9 +323,9 @@ async def _insert_events(conn: AsyncConnection, session_id: UUID, rows: list[tup
 # --- Posted events
 
 
-def _events(conns: list[AsyncConnection]) -> Mapping[str, tuple[Prepare, Append]]:
-    async def post(writer: int, session_id: UUID, events: list[Any]) -> None:
-        await append_events(conns[writer], session_id, events)
+def _events(store: Store, conns: list[AsyncConnection]) -> Mapping[str, tuple[Prepare, Append]]:
+    async def post(_writer: int, session_id: UUID, events: list[Any]) -> None:
+        await store.events.append_prepared(session_id, events)
 
     async def insert(writer: int, session_id: UUID, rows: list[tuple[Any, ...]]) -> None:
         await _insert_events(conns[writer], session_id, rows)

@@ -27,11 +27,12 @@ they describe the machine more than Ash.
   openai, google-genai and pydantic-ai also model the usage, langchain-core translates into its own schema. A peer that
   rejects a message finishes sooner.
 - P5: in one process, without a network, including the query to PostgreSQL.
-- P6: on the embedded PostgreSQL with fsync on; each writer has its own connection and session. The plain tables have
-  the same columns, an identity key and an index by session, and receive complete, encoded rows. Peers receive their own
-  objects and encode the JSON themselves. Ash receives texts or events and parses, checks and encodes them within the
-  measured time, except for "read before". Ash writes a message and its events in one transaction; so do the plain
-  inserts, which write the rows of both. For the chunks at the end of a long text, the ratios are times and bytes.
+- P6: on the embedded PostgreSQL with fsync on; each writer has its own session, and its own connection for plain
+  inserts. Ash appends with a `Store`, as programs do. The plain tables have the same columns, an identity key and an
+  index by session, and receive complete, encoded rows. Peers receive their own objects and encode the JSON themselves.
+  Ash receives texts or events and parses, checks and encodes them within the measured time, except for "read before".
+  Ash writes a message and its events in one transaction; so do the plain inserts, which write the rows of both. For the
+  chunks at the end of a long text, the ratios are times and bytes.
 - P7: compared with `COPY` of the same columns in order, read without asyncio.
 - P9: from the start of the append to the receipt by a subscriber. The measuring process is also the writer and all
   subscribers; through a server, they are connections to it.
