@@ -9,6 +9,7 @@ from litestar import Litestar
 from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.exceptions import NotFoundException
+from litestar.handlers import BaseRouteHandler
 from litestar.plugins.pydantic import PydanticPlugin
 
 from ash_server.api.audit import AuditController
@@ -17,7 +18,7 @@ from ash_server.api.health import HealthController
 from ash_server.api.http.bodies import check_no_body
 from ash_server.api.http.dependencies import provide_reader, provide_store
 from ash_server.api.http.guards.access import check_key
-from ash_server.api.http.guards.origin_guard import cors_config, origin_guard
+from ash_server.api.http.guards.origin_guard import AnyConnection, AsyncGuard, cors_config, origin_guard
 from ash_server.api.http.guards.query_guard import check_path_and_query
 from ash_server.api.http.guards.rate_limit import RateLimit
 from ash_server.api.http.headers import add_default_headers
@@ -151,7 +152,7 @@ def create_app(
     rate_limit = None if settings.rate_limit is None else RateLimit(settings.rate_limit)
     app = Litestar(
         route_handlers=_CONTROLLERS,
-        guards=[origin_guard(settings), check_key, check_path_and_query, check_no_body],
+        guards=[_in_order(origin_guard(settings), check_key, check_path_and_query, check_no_body)],
         dependencies={
             "store": Provide(provide_store, sync_to_thread=False),
             "reader": Provide(provide_reader, sync_to_thread=False),
@@ -187,6 +188,16 @@ def openapi_json() -> str:
     """Return the OpenAPI document as stored in the repository. Needs no database."""
     document = create_app(Settings(), database_url="postgresql://").openapi_schema.to_schema()
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _in_order(*guards: AsyncGuard) -> AsyncGuard:
+    """Return guards as one, because the framework copies the route handler for each."""
+
+    async def check(connection: AnyConnection, handler: BaseRouteHandler) -> None:
+        for guard in guards:
+            await guard(connection, handler)
+
+    return check
 
 
 def _open_store(

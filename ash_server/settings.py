@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -76,7 +77,7 @@ class Settings:
         """The host name of `public_url`, in lower case; an IPv6 address without brackets."""
         return urlsplit(self.public_url).hostname if self.public_url else None
 
-    @property
+    @cached_property
     def is_exposed(self) -> bool:
         """True if other machines can reach the server, itself or through a proxy."""
         return not is_loopback(self.host) or not is_loopback(self.public_host or "localhost")

@@ -5,18 +5,19 @@ origins by the Origin header.
 """
 
 import re
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from litestar.config.cors import CORSConfig
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
-from litestar.types import Guard
 
 from ash_server.api.http.headers import get_header
 from ash_server.errors import HostNotAllowed, OriginNotAllowed
 from ash_server.settings import Settings, is_loopback
 
 AnyConnection = ASGIConnection[Any, Any, Any, Any]
+AsyncGuard = Callable[[AnyConnection, BaseRouteHandler], Awaitable[None]]
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -43,7 +44,7 @@ def cors_config(settings: Settings) -> CORSConfig | None:
     )
 
 
-def origin_guard(settings: Settings) -> Guard:
+def origin_guard(settings: Settings) -> AsyncGuard:
     """Return the guard of all routes.
 
     Host names are checked if the server listens on a loopback address, or knows the address of its proxy.
