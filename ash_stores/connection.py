@@ -1,7 +1,7 @@
 """The sessions of a server, or of a store in this process, as the adapters use them."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Unpack
 from weakref import WeakKeyDictionary
 
@@ -10,7 +10,7 @@ import msgspec
 from ash_client import ApiError, AsyncAshClient, MessageToAppend, requests
 from ash_client.requests import MessageQuery, NewSessionFields, Request, SessionId, SessionQuery
 from ash_shared.model.message import Message
-from ash_shared.model.pages import AppendedMessage, MessageComparison, MessagePage
+from ash_shared.model.pages import MessageComparison, MessagePage
 from ash_shared.model.session import Session
 from ash_stores.text_pages import ALL_KINDS, PAGE_SIZE, TextOnPage, TextPage
 
@@ -22,6 +22,17 @@ Address: TypeAlias = "str | Store"
 
 _DERIVED = 5
 """The version of a UUID that is derived from a name."""
+
+
+class MessagePlace(Protocol):
+    """Where a message is stored."""
+
+    @property
+    def sequence(self) -> int: ...
+
+    @property
+    def created(self) -> bool:
+        """False if it was stored before."""
 
 
 class SessionClient(Protocol):
@@ -50,7 +61,7 @@ class SessionClient(Protocol):
         *,
         metadata: Mapping[str, Any] | None = None,
         expected_sequence: int | None = None,
-    ) -> list[AppendedMessage]: ...
+    ) -> Sequence[MessagePlace]: ...
 
     async def list_texts(
         self, session: SessionId, *, after: int = 0, before: int | None = None, limit: int = PAGE_SIZE

@@ -1,6 +1,6 @@
 """A local store with the methods and errors of the client."""
 
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from typing import Any, Unpack
@@ -14,8 +14,9 @@ from ash_server.store.message_pages import StoredMessage
 from ash_server.store.pagination import may_have_more
 from ash_shared.model.keywords import check_keywords
 from ash_shared.model.message import Message
-from ash_shared.model.pages import AppendedMessage, DifferentText, MessageComparison, MessagePage
+from ash_shared.model.pages import DifferentText, MessageComparison, MessagePage
 from ash_shared.model.session import Session
+from ash_stores.connection import MessagePlace
 from ash_stores.text_pages import ALL_KINDS, PAGE_SIZE, TextOnPage, TextPage
 
 
@@ -65,13 +66,12 @@ class StoreClient:
         *,
         metadata: Mapping[str, Any] | None = None,
         expected_sequence: int | None = None,
-    ) -> list[AppendedMessage]:
+    ) -> Sequence[MessagePlace]:
         new = [NewMessage(**message) for message in messages]
         with _api_errors():
-            appended = await self._store.messages.append(
+            return await self._store.messages.append(
                 _uuid(session), new, metadata=metadata, expected_sequence=expected_sequence
             )
-        return [AppendedMessage(**each._asdict()) for each in appended]
 
     async def list_messages(self, session: SessionId, **query: Unpack[MessageQuery]) -> MessagePage:
         """Return a page without typed blocks."""
