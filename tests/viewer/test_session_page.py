@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 import pytest
-from playwright.async_api import Page, Route, expect
+from playwright.async_api import CDPSession, Page, Route, expect
 
 from ash_server.api.pages import viewer_pages
 from ash_server.transfer.exporting.jsonl import FORMATS
@@ -290,6 +290,25 @@ async def test_load_all(page: Page, session: Session) -> None:
     shown = await page.evaluate(SHOWN)
     assert (len(shown), shown[0], shown[-1], shown) == (1_500, 2, 2249, sorted(shown))
     assert await page.evaluate(TO_END) == 0
+
+
+async def test_load_all_needs_few_layouts_and_elements(page: Page, session: Session) -> None:
+    await session.add_events(*turns(*range(250)))
+    await open_page(page, session.address)
+    await expect(page.locator(".outline-more", has_text="Newer")).to_be_visible()
+    browser = await page.context.new_cdp_session(page)
+    await browser.send("Performance.enable")
+    layouts = await _layouts(browser)
+
+    await page.locator(".edge.newer .load-all").evaluate("(button) => button.click()")
+    await expect(page.locator(".edge.newer")).to_be_hidden()
+    assert await _layouts(browser) - layouts <= 20
+    assert await page.locator(".chat-log *").count() / 2_250 <= 3
+
+
+async def _layouts(browser: CDPSession) -> int:
+    metrics = (await browser.send("Performance.getMetrics"))["metrics"]
+    return next(int(each["value"]) for each in metrics if each["name"] == "LayoutCount")
 
 
 @pytest.mark.slow

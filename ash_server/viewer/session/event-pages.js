@@ -9,8 +9,8 @@ const PAGE = 1000;
 /** Elements are built in steps of few milliseconds. */
 const EVENTS_PER_STEP = 20;
 const TURNS_PER_STEP = 5;
-/** The number of events that are added to the page at once, and the time for their layout. Each batch costs a frame. */
-const BATCH = { first: PAGE, min: 500, max: PAGE, goalMs: 100 };
+/** The number of events that are added to the page at once, and the time for their layout. Each batch costs frames. */
+const BATCH = { first: PAGE, min: 500, max: 10 * PAGE, goalMs: 100 };
 
 /** Names for each side: the parameter of a query, its next value in a page, and properties of EventPages. */
 const SIDES = {
@@ -85,9 +85,9 @@ export class EventPages {
   }
 
   /**
-   * Load all older or newer events, and show them in batches: each repeats a part of the layout, and many events at once
-   * block the page. Elements are built while the next page is fetched. `onProgress` gets the number of loaded events, and
-   * returns false to stop.
+   * Load all older or newer events, and show them in batches, which may contain several pages: each repeats a part of the
+   * layout, and many events at once block the page. Elements are built while the next page is fetched. `onProgress` gets
+   * the number of loaded events, and returns false to stop.
    *
    * @param {"older" | "newer"} side
    */
@@ -99,6 +99,7 @@ export class EventPages {
       return isWanted ? this.fetch({ [parameter]: cursor, limit: PAGE }) : undefined;
     };
     const size = new BatchSize(BATCH);
+    let built = 0;
     try {
       for (let pending = request(this[bound]); pending; ) {
         const page = await pending;
@@ -108,6 +109,9 @@ export class EventPages {
         pending = request(page[next]);
         for (const events of batches(page.events, side, size)) {
           if (!(await this.prepare(events, generation))) return;
+          built += events.length;
+          if (built < size.value) continue;
+          built = 0;
           size.measure(() => apply(() => this.renderer.flush()));
           await nextTask();
         }
