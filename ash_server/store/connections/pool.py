@@ -135,12 +135,14 @@ class Pool(AsyncConnectionPool[TenantConnection]):
         timeout: float | None = None,  # noqa: ASYNC109  # as in the superclass
         *,
         tenant: Tenant = DEFAULT,
+        sets_deferral: bool = True,
     ) -> AsyncGenerator[TenantConnection, None]:
+        """Lend a connection. Without `sets_deferral`, its commits may wait for the disk or not."""
         conn = await self._acquire(self.timeout if timeout is None else timeout)
         try:
             if self._is_restricted:
                 await conn.set_tenant(tenant)
-            if conn.can_defer:
+            if sets_deferral and conn.can_defer:
                 await conn.set_deferral(current_deferral())
             yield conn
         finally:

@@ -368,7 +368,8 @@ class Hub:
         if not unsent:
             return
         try:
-            async with self._pool.connection() as conn:
+            # A notification sets this for itself; an import would have to set its connection again.
+            async with self._pool.connection(sets_deferral=False) as conn:
                 for tenant, changed in groupby(sorted(unsent), key=itemgetter(0)):
                     await notify(conn, [session_id for _, session_id in changed], self._name, tenant)
         except BaseException:
