@@ -25,7 +25,6 @@ __all__ = ["server"]
 
 PAGE = Path(__file__).parents[3] / "docs/hooks.md"
 GEMINI_CHAT = f".gemini/tmp/0a0a/chats/session-2026-03-04T11-00-{GEMINI[:8]}.jsonl"
-CURSOR_CHAT = f".cursor/projects/work-shop/agent-transcripts/{CURSOR}"
 OPENCODE = ".local/share/opencode/opencode.db"
 
 _CURSOR_HOOKS = """{
