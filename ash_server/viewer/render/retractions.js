@@ -6,7 +6,7 @@
  *   ids or turn starts when it came
  */
 
-const CHUNKS = new Set(["assistant_chunk", "audio_chunk", "thinking_chunk", "tool_input_chunk", "tool_output_chunk"]);
+export const CHUNKS = new Set(["assistant_chunk", "audio_chunk", "thinking_chunk", "tool_input_chunk", "tool_output_chunk"]);
 
 /** Types of events that count as content of a turn. */
 export const CONTENT = new Set([
@@ -19,7 +19,7 @@ export const CONTENT = new Set([
   "user_message",
 ]);
 
-const PROMPTS = new Set(["user_audio", "user_message"]);
+export const PROMPTS = new Set(["user_audio", "user_message"]);
 
 /** @param {ChatEvent} event */
 export function isChunk({ type }) {
