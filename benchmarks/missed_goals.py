@@ -106,8 +106,8 @@ _REASONS: tuple[_Reason, ...] = (
     _Reason(
         "P14",
         "AshSessionStore in process, appending",
-        "As for P6: the peer only inserts rows. For a single entry, Ash runs five statements and a notification, and "
-        "psycopg takes 40 % of the time in Python for them; reading the entry and deriving its events takes 15 %.",
+        "As for P6: the peer only inserts rows. For a single entry, Ash also derives its events, and locks and "
+        "compares the session in the statement that stores them.",
     ),
     _Reason(
         "P14",
